@@ -17,7 +17,7 @@ SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py throttling
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
-AT_ONCE := browser,demo,dist,fuzz,hostile,lint,services,test
+AT_ONCE := browser,demo,fuzz,hostile,lint,services,test
 COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -159,10 +159,10 @@ bench-page:  ## Put the last run's tables and charts into docs/performance.md
 tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
 	$(BIN)/tox $(ARGS)
 
-audit: $(VENV)/.dist  ## Ask for known vulnerabilities of the pinned packages, where that data can be had
-	$(BIN)/python .ci/audit
+audit: $(VENV)-dist/.dist  ## Ask for known vulnerabilities of the pinned packages, where that data can be had
+	$(VENV)-dist/bin/python .ci/audit
 
-dist: $(VENV)/.lint $(VENV)/.dist  ## Build the last commit: a reproducible wheel, the source, a CycloneDX list of what it brings
+dist: $(VENV)/.lint $(VENV)-dist/.dist  ## Build the last commit: a reproducible wheel, the source, a CycloneDX list of what it brings
 	.ci/dist
 
 lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox goes on with unpinned ones)
@@ -173,11 +173,17 @@ lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox go
 	rm -rf $(VENV)-lock
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist *.egg-info
+	rm -rf $(VENV) $(VENV)-dist mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'
 	$(PYTHON) -m venv $(VENV)
+
+# What lists packages brings a library with which jsonschema takes ten times as long to import.
+$(VENV)-dist/.dist: setup.cfg tests/constraints.txt | $(VENV)/bin/python
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install -q --disable-pip-version-check -c tests/constraints.txt '.[dist]'
+	@touch $@
 
 $(VENV)/.tox: $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'tox>=4.20'

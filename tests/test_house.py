@@ -36,39 +36,38 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 761,
-    "admin": 3533,
-    "calls": 832,
-    "checks": 644,
+    "admin": 3180,
+    "calls": 821,
+    "checks": 734,
     "concurrency": 368,
     "confirmation": 527,
-    "ext": 2432,
+    "ext": 2401,
     "features": 482,
-    "management": 1105,
+    "management": 1080,
     "models": 351,
     "oauth": 1087,
     "outbound": 243,
     "protocol": 976,
-    "records": 994,
-    "registry": 904,
-    "schemas": 3491,
-    "server": 586,
-    "sources": 3731,
-    "templatetags": 29,
+    "records": 960,
+    "registry": 912,
+    "schemas": 3274,
+    "server": 597,
+    "sources": 3404,
+    "templatetags": 28,
     "testing": 162,
-    "tokens": 667,
-    "top": 565,
+    "tokens": 675,
+    "top": 580,
     "transports": 322,
 }
 # The packages inside each room.
 INSIDE: dict[str, set[str]] = {
-    "admin": {"try_tool"},
     "ext": {
         *("grpc", "grpc/management", "grpc/management/commands", "jwt", "lane"),
         *("openapi", "openapi/management", "openapi/management/commands"),
     },
     "management": {"commands"},
     "oauth": {"management", "management/commands", "migrations"},
-    "schemas": {"django", "validation"},
+    "schemas": {"django"},
     "sources": {"in_process", "ninja", "operations", "rest_framework"},
     "tokens": {"management", "management/commands", "migrations"},
 }
@@ -77,7 +76,7 @@ MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
 MOST_MODULES = 25
-MOST_CHANGES = 52
+MOST_CHANGES = 57
 
 PUBLIC = {
     "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],

@@ -1,27 +1,66 @@
-"""Who may see a tool, counted from Django's tables of permissions."""
+"""Who may see a tool, counted from Django's tables; what somebody sees, and why not the rest."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from django.apps import apps
 from django.contrib.auth import get_permission_codename, get_user_model
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.access.policy import has_own_policy
-from mcp_bridge.features import AccessRule
+from mcp_bridge.access.authentication import is_accepted
+from mcp_bridge.access.policy import (
+    Refusal,
+    context_for,
+    has_own_policy,
+    lacking,
+    refusals,
+    unmet,
+)
+from mcp_bridge.admin.base import Context, may_view_users
+from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import ToolStatus
 
 # The number of users that a page names.
 NAMED: Final = 20
 # The number of groups that a line names.
 _GROUPS: Final = 3
 _NEEDED: Final = {"is_superuser", "groups", "user_permissions"}
+# What Django calls the permissions that it makes of each model.
+_STANDARD: Final = {
+    "add": _("Can add %(model)s"),
+    "change": _("Can change %(model)s"),
+    "delete": _("Can delete %(model)s"),
+    "view": _("Can view %(model)s"),
+}
+_WORDS: Final = {
+    "authenticated": _("It takes signing in."),
+    "active": _("This user is not active."),
+    "scopes": _("The client lacks a scope."),
+    "predicate": _("The tool's own rule, in the site's program, says no."),
+    "policy": _("The site's own rule for all tools (ACCESS_POLICY) says no."),
+}
+_NOT_SERVED: Final = {
+    ToolStatus.SERVED: _("It cannot be recorded, and is withheld: the site's log says why."),
+    ToolStatus.DISABLED: _("It is off."),
+    ToolStatus.NEW: _("It is new, and waits for approval."),
+    ToolStatus.CHANGED: _("It has changed, and waits for approval."),
+    ToolStatus.UNBUILT: _("It cannot be made a tool now."),
+}
+_OWN_RULE: Final = _("The tool's own rule, in the site's program, may refuse some.")
+_OWN_POLICY: Final = _("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +123,15 @@ class Audiences:
         # Primary keys of the groups and of the users with each permission.
         self._groups: dict[str, set[object]] = {name: set() for name in asked}
         self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
-        rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
         name_of = {}
-        for label, codename, key, group in rows.values_list(
-            "content_type__app_label", "codename", "pk", "group"
-        ):
-            if (name := f"{label}.{codename}") in asked:
-                name_of[key] = name
-                self._groups[name] |= set() if group is None else {group}
+        for name, key, group in _permissions(asked, "pk", "group"):
+            name_of[key] = name
+            self._groups[name] |= set() if group is None else {group}
         direct = users.filter(user_permissions__in=name_of)
         for user, key in direct.values_list("pk", "user_permissions"):
             self._users[name_of[key]].add(user)
-        limits = {group for rule in rules for group in rule.groups or ()}
-        groups: set[Any] = limits.union(*self._groups.values())
+        limits = (rule.groups or () for rule in rules)
+        groups: set[Any] = set().union(*limits, *self._groups.values())
         self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
         self._members: defaultdict[object, set[object]] = defaultdict(set)
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
@@ -133,15 +168,223 @@ def active_users() -> QuerySet[Any]:
 
 def named(audience: Audience) -> list[tuple[object, str]]:
     """Return primary keys and names of the first users of an audience by name, NAMED at most."""
-    if not audience.count:
-        return []
     rows = active_users().values_list("pk", get_user_model().USERNAME_FIELD).iterator()
     chosen = (row for row in rows if audience.users is None or row[0] in audience.users)
-    return list(islice(chosen, NAMED))
+    return list(islice(chosen, NAMED)) if audience.count else []
 
 
-def may_view_users(request: HttpRequest) -> bool:
-    """Return whether the user of a request may look at the site's users."""
-    meta = get_user_model()._meta
-    names = [get_permission_codename(action, meta) for action in ("view", "change")]
-    return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
+def permission_title(action: str, meta: Any) -> str:
+    """Return what Django's permission of an action on a model is called: "Can delete article"."""
+    return str(_STANDARD[action]) % {"model": meta.verbose_name}
+
+
+def permission_titles(names: Iterable[str]) -> dict[str, str]:
+    """Return what permissions are called, by name, in the reader's language; at most one query."""
+    titles = {name: name for name in names}
+    for name, model, stored in _permissions(titles, "content_type__model", "name"):
+        titles[name] = stored
+        label, _dot, codename = name.partition(".")
+        try:
+            meta = apps.get_model(label, model)._meta
+        except LookupError:
+            continue
+        for action in _STANDARD:
+            # Django stores it in the words of the code; a site may have given it others since.
+            is_djangos = stored == f"Can {action} {meta.verbose_name_raw}"
+            if is_djangos and codename == get_permission_codename(action, meta):
+                titles[name] = permission_title(action, meta)
+    return titles
+
+
+def _permissions(asked: Collection[str], *fields: str) -> Iterator[Any]:
+    """Yield the names of those permissions that there are, each with the values of some fields."""
+    if not asked:
+        return
+    rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
+    for label, codename, *values in rows.values_list(
+        "content_type__app_label", "codename", *fields
+    ):
+        if (name := f"{label}.{codename}") in asked:
+            yield name, *values
+
+
+def quoted(titles: Iterable[str]) -> str:
+    """Return what permissions are called in one text: “Can add user” and “Can view group”."""
+    names = [gettext("“%(name)s”") % {"name": title} for title in titles]
+    return get_text_list(names, gettext("and"))
+
+
+def who_may(rules: Collection[AccessRule]) -> dict[AccessRule, str]:
+    """Return who meets each rule, in words; at most one query."""
+    titles = permission_titles(name for rule in rules for name in rule.permissions)
+    found = {}
+    for rule in rules:
+        words = gettext("everybody who is signed in")
+        if rule.public:
+            words = gettext("everybody, signed in or not")
+        elif rule.permissions:
+            names = quoted(titles[name] for name in rule.permissions)
+            words = gettext("everybody with %(permissions)s") % {"permissions": names}
+        if rule.predicate is not None:
+            words = gettext("%(who)s, as far as the tool's own rule allows") % {"who": words}
+        found[rule] = words
+    return found
+
+
+class Answer(NamedTuple):
+    """Whether somebody sees a tool, and why not; or what else decides, where it is a yes."""
+
+    entry: Entry
+    sees: bool
+    reason: str
+
+
+class Member:
+    """Any member of a group who has nothing else, as the rules ask a user."""
+
+    is_authenticated = is_active = True
+    is_anonymous = is_staff = is_superuser = False
+    pk = id = None
+
+    def __init__(self, group: Group) -> None:
+        self.groups = Group.objects.filter(pk=group.pk)
+        rows = Permission.objects.filter(group=group)
+        self._granted = {
+            f"{label}.{codename}"
+            for label, codename in rows.values_list("content_type__app_label", "codename")
+        }
+
+    def has_perm(self, name: str) -> bool:
+        return name in self._granted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Whose tools are shown: a user, a group, or with neither callers who are not signed in."""
+
+    user: Any = None
+    group: Group | None = None
+
+    @property
+    def name(self) -> str:
+        if self.group is not None:
+            return gettext("A member of %(group)s") % {"group": self.group}
+        return str(self.user.get_username()) if self.user else gettext("Nobody signed in")
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.user is None or is_accepted(self.user)
+
+    @property
+    def is_asked_further(self) -> bool:
+        """Whether the site's own policy decides about each member of the group besides."""
+        return self.group is not None and has_own_policy()
+
+    def answers(self) -> list[Answer]:
+        """Return the answers of all tools that there are, those with a yes first."""
+        caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
+        found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
+        served, statuses = registry.snapshot, registry.statuses
+        refused = self._refusals(served.tools.values(), context_for(caller))
+        words = Words(caller, [tool.access for tool in served.tools.values()])
+        answers = []
+        for entry in found:
+            name = entry.setting.name
+            tool = served.tools.get(name)
+            if tool is None:
+                reason = str(_NOT_SERVED[statuses.get(entry.setting.key, entry.status)])
+                answers.append(Answer(entry, False, reason))
+            elif (refusal := refused[name]) is not None:
+                answers.append(Answer(entry, False, words.of(refusal, tool.access)))
+            else:
+                # Code of the site, which is not asked about a group, decides further.
+                own = self.group is not None and tool.access.predicate is not None
+                caveats = (own, _OWN_RULE), (self.is_asked_further, _OWN_POLICY)
+                reason = " ".join(str(text) for is_so, text in caveats if is_so)
+                answers.append(Answer(entry, True, reason))
+        return sorted(answers, key=lambda answer: not answer.sees)
+
+    def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, Refusal | None]:
+        if not self.is_accepted:
+            return {tool.name: "active" for tool in tools}
+        if self.group is None:
+            return refusals(tools, context)
+        found = {}
+        for tool in tools:
+            rule = tool.access
+            needs = rule.public, rule.permissions, None, rule.groups, rule.scopes
+            found[tool.name] = unmet(replace(tool, access=AccessRule.of(*needs)), context)
+        return found
+
+
+class Words:
+    """Why a caller may not use tools with these rules, in words; at most two queries."""
+
+    def __init__(self, caller: Any, rules: list[AccessRule]) -> None:
+        self._caller = caller
+        self._titles = permission_titles(name for rule in rules for name in rule.permissions)
+        limits = {key for rule in rules for key in rule.groups or ()}
+        self._groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
+
+    def of(self, refusal: Refusal, rule: AccessRule) -> str:
+        """Return the sentences on a refusal, and on what would be missing besides."""
+        if refusal not in ("groups", "permissions"):
+            return str(_WORDS[refusal])
+        found = []
+        if refusal == "groups":
+            names = sorted(self._groups[key] for key in rule.groups or () if key in self._groups)
+            if not names:
+                return gettext("It is limited to groups, and none is chosen: nobody sees it.")
+            listed = get_text_list(names, gettext("or"))
+            found.append(gettext("Not in %(groups)s.") % {"groups": listed})
+        if missing := [*lacking(self._caller, rule.permissions)]:
+            lacks = quoted(self._titles[name] for name in missing)
+            found.append(gettext("Lacks %(permissions)s.") % {"permissions": lacks})
+        return " ".join(found)
+
+
+def seen(request: HttpRequest) -> Context:
+    """
+    Return whose tools an address asks for: "user" and "group" are primary keys, "q" part of a name.
+
+    If several have such a name, return the first of them by name instead, NAMED at most. Raises
+    PermissionDenied for those who may not view users.
+    """
+    if not may_view_users(request):
+        raise PermissionDenied
+    asked = request.GET
+    model, name = get_user_model(), get_user_model().USERNAME_FIELD
+    users, groups = model._default_manager.order_by(name), Group.objects.order_by("name")
+    term = asked.get("q", "").strip()
+    user, group = _with_key(users, asked.get("user")), _with_key(groups, asked.get("group"))
+    chosen = Chosen(user=user, group=group) if user or group or "nobody" in asked else None
+    named_users: list[Any] = []
+    named_groups: list[Group] = []
+    if chosen is None:
+        if term:
+            named_users = list(users.filter(**{f"{name}__icontains": term})[: NAMED + 1])
+            groups = groups.filter(name__icontains=term)
+        named_groups = list(groups[: NAMED + 1])
+        if term and len(named_users) + len(named_groups) == 1:
+            chosen = Chosen(
+                user=next(iter(named_users), None), group=next(iter(named_groups), None)
+            )
+    answers = chosen.answers() if chosen else []
+    return {
+        "title": gettext("What a user sees"),
+        "term": term,
+        "chosen": chosen,
+        "users": named_users[:NAMED],
+        "groups": named_groups[:NAMED],
+        "more": max(len(named_users), len(named_groups)) > NAMED,
+        "answers": answers,
+        "seen": sum(answer.sees for answer in answers),
+    }
+
+
+def _with_key(rows: QuerySet[Any], key: str | None) -> Any:
+    """Return the row with a primary key as an address has it, or None."""
+    try:
+        return rows.filter(pk=key).first() if key else None
+    except (ValueError, ValidationError):
+        return None

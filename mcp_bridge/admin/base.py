@@ -9,9 +9,9 @@ from functools import wraps
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
-from django.contrib.auth import get_user_model
+from django.contrib.auth import get_permission_codename, get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.forms.utils import ErrorDict
@@ -53,17 +53,14 @@ class RevisedForm(forms.ModelForm):
         """A digest of the values that the form can change; empty if it adds a row."""
         if self.instance._state.adding:
             return ""
-        values = {
-            name: self.get_initial_for_field(field, name)
-            for name, field in self.fields.items()
-            if not field.disabled
-        }
-        # Rows of another model in any order. With a key: one of the values may be a secret.
-        parts = (
-            f"{name}={sorted(map(str, value)) if isinstance(value, list) else value!r}"
-            for name, value in values.items()
-        )
-        text = f"{self.instance._meta.label} {self.instance.pk} {' '.join(parts)}"
+        text = f"{self.instance._meta.label} {self.instance.pk}"
+        for name, field in self.fields.items():
+            if not field.disabled:
+                value = self.get_initial_for_field(field, name)
+                # Rows of another model in any order.
+                shown = sorted(map(str, value)) if isinstance(value, list) else repr(value)
+                text += f" {name}={shown}"
+        # With a key: one of the values may be a secret.
         return salted_hmac("mcp_bridge.revision", text, algorithm="sha256").hexdigest()
 
     def full_clean(self) -> None:
@@ -130,10 +127,17 @@ class PagesAdmin(admin.ModelAdmin):
             raise Http404
         return row
 
-    def address(self, page: str, *args: object) -> str:
-        """Return the address of a page of this model in this admin site."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        return reverse(name, args=args, current_app=self.admin_site.name)
+    def address(
+        self,
+        page: str,
+        *args: object,
+        query: Mapping[str, Any] | None = None,
+        model: type[models.Model] | None = None,
+    ) -> str:
+        """Return the address of a page of this model, or another one, in this admin site."""
+        meta = (model or self.model)._meta
+        name = f"admin:{meta.app_label}_{meta.model_name}_{page}"
+        return reverse(name, args=args, query=query, current_app=self.admin_site.name)
 
     def back_to(self, row: models.Model) -> HttpResponseRedirect:
         """Return a redirect to the page of a row."""
@@ -141,10 +145,7 @@ class PagesAdmin(admin.ModelAdmin):
 
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""
-        site = self.admin_site
-        if not site.is_registered(model):
-            return False
-        return site.get_model_admin(model).has_view_or_change_permission(request)
+        return may(self.admin_site, request, model)
 
     def user_field(self, request: HttpRequest) -> str:
         """Return the field that shows the user of a row: a link for those whom it leads on."""
@@ -160,6 +161,26 @@ class PagesAdmin(admin.ModelAdmin):
         request.current_app = self.admin_site.name
         shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
+
+
+def may(
+    site: admin.AdminSite,
+    request: HttpRequest,
+    model: type[models.Model],
+    action: str = "view_or_change",
+) -> bool:
+    """Return whether an admin site has pages of a model, and the user may do that with some row."""
+    if not site.is_registered(model):
+        return False
+    is_permitted: bool = getattr(site.get_model_admin(model), f"has_{action}_permission")(request)
+    return is_permitted
+
+
+def may_view_users(request: HttpRequest) -> bool:
+    """Return whether the user of a request may look at the site's users."""
+    meta = get_user_model()._meta
+    names = [get_permission_codename(action, meta) for action in ("view", "change")]
+    return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
 
 
 def is_key(text: str, model: type[models.Model]) -> bool:
@@ -220,16 +241,21 @@ class BridgeAdmin(PagesAdmin):
         """Return what the template of the list needs beside Django's own."""
         return {}
 
+    def say_count(self, request: HttpRequest, text: str, count: int) -> None:
+        """Say how many rows have changed: a warning if none has."""
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count}, level)
+
     @contextmanager
-    def decision(self, request: HttpRequest) -> Iterator[str]:
-        """Begin the transaction of a POST with a write, and yield its database."""
-        using = router.db_for_write(self.model)
+    def decision(self, request: HttpRequest) -> Iterator[None]:
+        """Begin the transaction of a POST with a write."""
         if request.method != "POST":
-            yield using
+            yield
             return
+        using = router.db_for_write(self.model)
         with transaction.atomic(using):
             Generation.lock(using)
-            yield using
+            yield
 
     def changelist_view(
         self, request: HttpRequest, extra_context: Context | None = None

@@ -1,22 +1,24 @@
-"""The admin of the records: they are only read, filtered, searched, charted and exported."""
+"""The admin of the records: read, filtered, searched, charted, and exported while they are read."""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import partialmethod
 from typing import Any, Final
-from uuid import UUID
 
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
+from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, Model, TextField
-from django.db.models.expressions import RawSQL
-from django.db.models.sql.compiler import SQLCompiler
+from django.db.models import Model
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -31,23 +33,29 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin import exports
 from mcp_bridge.admin.base import BridgeAdmin, Context
-from mcp_bridge.admin.call_filters import (
+from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.records import (
     OutcomeFilter,
     Records,
     TimeFilter,
     ToolFilter,
+    Usage,
     UserFilter,
     VersionFilter,
+    local_now,
+    one_line,
+    shown_error,
+    shown_outcome,
+    shown_time,
 )
-from mcp_bridge.admin.record_links import links_of
-from mcp_bridge.admin.records import error_of, one_line, outcome_of, time_of
-from mcp_bridge.admin.usage import time_filter, usage
 from mcp_bridge.conf import conf
-from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.protocol.text import without_unprintable
+from mcp_bridge.confirmation.rendering import visible
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.protocol.text import harmless, without_unprintable
 from mcp_bridge.records.rows import flush
+
+Rows = Iterable[tuple[object, ...]]
 
 # The setting that says whether arguments are kept, as people write it.
 ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
@@ -56,17 +64,7 @@ MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
 # The calls that a search finds, the latest on record: in a large table a word that is in most of
 # them would be looked for everywhere, for the count, the rows and the chart each.
-MOST_FOUND: Final = 5_000
-# So many times as many records are looked at before all of them.
-_LOOKED_AT_FIRST: Final = 4
-# The keys of many records as one parameter: thousands would take longer than the search, and are
-# more than SQLite takes.
-_KEYS_IN_ONE: Final = {
-    "postgresql": lambda keys: RawSQL("SELECT unnest(%s::uuid[])", [keys]),
-    "sqlite": lambda keys: RawSQL(
-        "SELECT value FROM json_each(%s)", [json.dumps([key.hex for key in keys])]
-    ),
-}
+MOST_FOUND: Final = 1_000
 # The parameters of an address that are filters, but for those of list_filter.
 _LOOKUPS: Final = frozenset(
     {
@@ -78,7 +76,7 @@ _LOOKUPS: Final = frozenset(
 
 # The fields of a record's page.
 _CALL: Final = (
-    *("shown_time", "tool", "shown_outcome", "error_code", "error_text", "shown_pointers"),
+    *(shown_time, "tool", shown_outcome, "error_code", "error_text", "shown_pointers"),
     *("times", "reference"),
 )
 _CALLER: Final = (
@@ -88,14 +86,19 @@ _CALLER: Final = (
 _SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes", "shown_arguments")
 
 
-class _OneText(Func):
-    """Join texts of a record with line breaks: each word is looked for once, and not in each."""
-
-    template, arg_joiner, output_field = "(%(expressions)s)", " || '\n' || ", TextField()
-
-    def as_mysql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
-        template, joiner = "CONCAT(%(expressions)s)", ", '\n', "
-        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner)
+# All columns, the longest one last.
+FIELDS: Final = sorted(
+    (field.attname for field in ToolCallRecord._meta.concrete_fields),
+    key=lambda name: name == "arguments",
+)
+# The columns as the pages call them, where the table has a word of the protocol.
+_NAMES: Final[Mapping[str, str]] = {"credential": "signed_in_with", "revision": "protocol_version"}
+COLUMNS: Final = [_NAMES.get(name, name) for name in FIELDS]
+# Where spreadsheets may begin a formula: at the beginning of a cell, which is also what follows a
+# sign that some of them take to divide cells, whatever the file has.
+_FORMULA: Final = re.compile(
+    '(^|[;,|\t\r\n])(?=["\\s\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])'
+)
 
 
 class KeysFirst(Paginator):
@@ -117,7 +120,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
-        *("shown_time", "tool", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
+        *(shown_time, "tool", "caller", shown_outcome, "arguments_in_a_line", shown_error),
         "shown_duration",
     ]
     list_filter = [
@@ -126,11 +129,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
     list_per_page = 50
     paginator = KeysFirst
     list_select_related = ["pending_call"]
-    search_fields = ["texts"]
-    searched_fields = (
+    search_fields = [
         *("tool", "user_name", "credential", "client_name", "reference", "remote_address"),
         *("error_text", "invalid_arguments", "arguments"),
-    )
+    ]
     search_help_text = _("By tool, user, token, client, reference, address, error and arguments.")
     # Counting every record for it would take long where there are many.
     show_full_result_count = False
@@ -170,23 +172,13 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 "Search for at most %(words)d words of %(most)d characters: all calls are shown."
             )
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
-        searched = queryset.alias(texts=_OneText(*self.searched_fields))
-        found, has_duplicates = super().get_search_results(request, searched, search_term)
+        found, has_duplicates = super().get_search_results(request, queryset, search_term)
         if search_term.strip() and not getattr(request, "is_export", False):
-            vendor = connections[found.db].vendor
-            in_one = _KEYS_IN_ONE.get(vendor, list)
-            found = queryset.filter(pk__in=in_one(_latest(found, vendor)))
+            latest = found.order_by("-pk").values_list("pk", flat=True)[:MOST_FOUND]
+            found = queryset.filter(pk__in=list(latest))
         return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        try:
-            return self._changelist(request)
-        except IncorrectLookupParameters as error:
-            # Django answers with the list without any filter.
-            self.message_user(request, str(error), messages.ERROR)
-            raise
-
-    def _changelist(self, request: HttpRequest) -> ChangeList:
         """Return the list with its filters. Raises IncorrectLookupParameters with a text."""
         try:
             return super().get_changelist_instance(request)
@@ -197,6 +189,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 text = gettext("A filter in this address has no such value: all calls are shown.")
             elif not text:
                 text = gettext("There is no such page: the first one is shown.")
+            if not getattr(request, "is_export", False):
+                # Django answers with the list without any filter.
+                self.message_user(request, text, messages.ERROR)
             raise IncorrectLookupParameters(text) from error
 
     def changelist_view(
@@ -212,7 +207,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         if changelist := context.get("cl"):
             is_cut = changelist.query and changelist.result_count >= MOST_FOUND
             context |= {
-                "usage": usage(changelist),
+                "usage": _usage(changelist),
                 "filters": request.GET.urlencode(),
                 "is_recorded": conf.AUDIT is not None,
                 "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
@@ -223,8 +218,53 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        context["links"] = [*links_of(self, request, context["original"])]
+        context["links"] = [*self._links(request, context["original"])]
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def _links(self, request: HttpRequest, record: ToolCallRecord) -> Iterator[tuple[str, str]]:
+        """Yield the texts and addresses of the pages that have to do with a record."""
+
+        def rows(model: type[Model], **values: object) -> list[Any]:
+            """Return the rows with these values, two at most, if the reader may see them."""
+            if not self.can_link(request, model):
+                return []
+            other = self.admin_site.get_model_admin(model)
+            found = list(other.get_queryset(request).filter(**values)[:2])
+            may_view = other.has_view_or_change_permission
+            return found if all(may_view(request, row) for row in found) else []
+
+        def page(row: Model, name: str = "change", **query: object) -> str:
+            return self.address(name, quote(row.pk), query=query, model=type(row))
+
+        waited = gettext("The call that waited for a person")
+        for model, text, name, value in (
+            (ToolSetting, gettext("The tool"), "name", record.tool),
+            (PendingCall, waited, "pk", record.pending_call_id),
+            (get_user_model(), gettext("The user"), "pk", record.user_id),
+        ):
+            for row in () if value is None else rows(model, **{name: value}):
+                yield text, page(row)
+                if model is ToolSetting and Entry.of(row).is_served:
+                    yield gettext("Try it again"), page(row, "try", record=record.pk)
+        # The app of tokens need not be installed.
+        if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
+            kind = apps.get_model("mcp_bridge_tokens", "Token")
+            tokens = rows(kind, user_id=record.user_id, name=record.credential)
+            if len(tokens) == 1:
+                yield gettext("The token"), page(tokens[0])
+            elif tokens:
+                # Any of them may have been used: the record has the name alone.
+                named = {"user__exact": record.user_id, "q": record.credential}
+                text = gettext("The user's tokens of this name")
+                yield text, self.address("changelist", query=named, model=kind)
+        user, tool = {"user_name": record.user_name}, {"tool": record.tool}
+        for text, query in (
+            (gettext("This user's calls"), user),
+            (gettext("This tool's calls"), tool),
+            (gettext("This user's calls of this tool"), user | tool),
+        ):
+            if all(query.values()):
+                yield text, self.address("changelist", query=query)
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
         """Send the records that the list shows with the same filters, all pages of them."""
@@ -232,18 +272,20 @@ class ToolCallRecordAdmin(BridgeAdmin):
             raise PermissionDenied
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
-        exported: Any = request
-        exported.is_export = True
+        request.__dict__["is_export"] = True
         try:
-            changelist = self._changelist(request)
+            changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
-        rows = changelist.queryset.select_related(None).values_list(*exports.FIELDS).iterator()
-        media, write = exports.KINDS[kind]
-        shown = time_filter(changelist)
-        name = exports.name_of(kind, shown.begin, shown.end)
+        shown, today = _time_filter(changelist), f"{local_now():%Y-%m-%d}"
+        days = f"all-{today}"
+        if shown.begin or shown.last:
+            first, last = (each and f"{each:%Y-%m-%d}" for each in (shown.begin, shown.last))
+            days = f"{first or 'first'}-to-{last or today}"
+        rows = changelist.queryset.select_related(None).values_list(*FIELDS).iterator()
+        media, write = _KINDS[kind]
         headers = {
-            "Content-Disposition": f'attachment; filename="{name}"',
+            "Content-Disposition": f'attachment; filename="calls-{days}.{kind}"',
             "Cache-Control": "private, no-store",
         }
         return StreamingHttpResponse(
@@ -253,29 +295,17 @@ class ToolCallRecordAdmin(BridgeAdmin):
     csv_view = partialmethod(export, kind="csv")
     json_view = partialmethod(export, kind="json")
 
-    @admin.display(description=_("time"), ordering="started_at")
-    def shown_time(self, record: ToolCallRecord) -> str:
-        return time_of(record)
-
     @admin.display(description=_("user and client"), ordering="user_name")
     def caller(self, record: ToolCallRecord) -> SafeString:
         client = one_line(f"{record.client_name} {record.client_version}", 200)
         user = one_line(record.user_name, 150) or "—"
         return format_html('{} <div class="mcp-path">{}</div>', user, client)
 
-    @admin.display(description=_("outcome"), ordering="outcome")
-    def shown_outcome(self, record: ToolCallRecord) -> SafeString:
-        return outcome_of(record)
-
     @admin.display(description=_("arguments"))
     def arguments_in_a_line(self, record: ToolCallRecord) -> str:
         if not record.arguments:
             return self._no_arguments(record, gettext("not kept"))
         return one_line(record.arguments, 120)
-
-    @admin.display(description=_("error"), ordering="error_code")
-    def shown_error(self, record: ToolCallRecord) -> str:
-        return error_of(record)
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def shown_duration(self, record: ToolCallRecord) -> str:
@@ -301,18 +331,58 @@ class ToolCallRecordAdmin(BridgeAdmin):
         return not_kept if (record.arguments_bytes or 0) > 2 else "—"
 
 
-def _latest(found: Records, vendor: str) -> list[UUID]:
-    """Return the keys of the latest records that a search finds, of which at most MOST_FOUND."""
-    # In the order of the rows, which are searched from their end.
-    keys = found.order_by("-pk").values_list("pk", flat=True)
-    if vendor == "postgresql":
-        # It takes each word for a rare one, and would search all rows before it sorts them.
-        all_keys = ToolCallRecord.objects.order_by("-pk").values_list("pk", flat=True)
-        for before in all_keys[_LOOKED_AT_FIRST * MOST_FOUND :][:1]:
-            among = list(keys.filter(pk__gt=before)[:MOST_FOUND])
-            return among + list(keys.filter(pk__lte=before)[: MOST_FOUND - len(among)])
-    return list(keys[:MOST_FOUND])
-
-
 def _keeps_arguments() -> bool:
     return conf.audit.ARGUMENTS != "none"
+
+
+def _time_filter(changelist: ChangeList) -> TimeFilter:
+    return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
+
+
+def _usage(changelist: ChangeList) -> Usage:
+    """Return the usage of the calls that a list shows."""
+    shown = _time_filter(changelist)
+    return Usage(changelist.queryset, shown.begin, shown.end, changelist.get_query_string)
+
+
+class _Line:
+    def write(self, line: str) -> str:
+        return line
+
+
+def as_csv(rows: Rows) -> Iterator[str]:
+    """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
+    writer = csv.writer(_Line())
+    # Excel reads UTF-8 only where a byte order mark says so.
+    yield f"\ufeff{writer.writerow(COLUMNS)}"
+    for row in rows:
+        yield writer.writerow(map(_cell, row))
+
+
+def as_json(rows: Rows) -> Iterator[str]:
+    """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
+    before = "["
+    for row in rows:
+        record = dict(zip(COLUMNS, row, strict=True))
+        record["arguments"] = json.loads(str(record["arguments"] or "null"))
+        record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
+        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    return _FORMULA.sub(r"\1'", harmless(_text(value)))
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+# The media type and the writer of each kind of file.
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Rows], Iterator[str]]]]] = {
+    "csv": ("text/csv", as_csv),
+    "json": ("application/json", as_json),
+}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext
@@ -24,8 +23,8 @@ from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
+from mcp_bridge.registry.linting import budget
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
@@ -70,20 +69,9 @@ _MEANING: Final = {
 }
 
 
-class Badge(NamedTuple):
-    """A property of a tool in a word or two."""
-
-    kind: str
-    text: str | Promise
-
-
 @dataclass(frozen=True)
 class Entry:
-    """
-    A tool's row, and the tool itself: None where it is no longer in the code.
-
-    It is None as well of a candidate that is off again, or that cannot be made a tool now.
-    """
+    """A tool's row, and the tool: None if it is gone, or a candidate that is no tool now."""
 
     setting: ToolSetting
     tool: Tool | None
@@ -111,11 +99,6 @@ class Entry:
         return None if self.tool is None else tool_status.with_settings(self.tool, self.setting)
 
     @property
-    def definition(self) -> dict[str, Any]:
-        """The same as JSON; empty where the tool is gone."""
-        return {} if self.shown is None else self.shown.definition(LATEST)
-
-    @property
     def source(self) -> str:
         """Where it is defined."""
         found = self.tool or self.candidate
@@ -124,7 +107,7 @@ class Entry:
     @property
     def schemas(self) -> list[tuple[str, list[Row], str]]:
         """Its schemas, each with a caption, as a table and as JSON text."""
-        definition = self.definition
+        definition = {} if self.shown is None else self.shown.definition(LATEST)
         captions = {"inputSchema": gettext("Parameters"), "outputSchema": gettext("Result")}
         return [
             (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
@@ -135,7 +118,7 @@ class Entry:
     @property
     def tokens(self) -> int:
         """About how many tokens of a model it takes when it is served."""
-        return 0 if self.shown is None else tokens_of(sent_definition(self.shown, LATEST))
+        return 0 if self.shown is None else budget(self.shown)
 
     @property
     def fingerprint(self) -> str:
@@ -215,21 +198,24 @@ class Entry:
         return [(str(short), str(full)) for short, full in (*hints(self.tool), *confirm)]
 
     @property
-    def badges(self) -> list[Badge]:
-        """How it acts, whether it asks first, and whether everybody may use it."""
+    def badges(self) -> list[tuple[str, str | Promise]]:
+        """How it acts, whether it asks first and is public: each as a kind, and a word or two."""
         if self.shown is None:
             return []
         # As far as its hints say (MCP schema, ToolAnnotations).
         reads, deletes = map(self.shown.annotations.get, ("readOnlyHint", "destructiveHint"))
-        acting = Badge("writes", _("writes"))
+        found: list[tuple[str, str | Promise]] = [("writes", _("writes"))]
         if reads:
-            acting = Badge("reads", _("reads"))
+            found = [("reads", _("reads"))]
         elif deletes:
-            acting = Badge("deletes", _("deletes"))
+            found = [("deletes", _("deletes"))]
         elif reads is None and deletes is None:
-            acting = Badge("unknown", NOTHING_SAID)
-        asks = [Badge("asks", _CONFIRM[0])] if self.shown.options.confirm else []
-        return [acting, *asks, *([Badge("public", _("public"))] * self.shown.access.public)]
+            found = [("unknown", NOTHING_SAID)]
+        if self.shown.options.confirm:
+            found.append(("asks", _CONFIRM[0]))
+        if self.shown.access.public:
+            found.append(("public", _("public")))
+        return found
 
     @property
     def limits(self) -> list[str]:
@@ -247,11 +233,6 @@ class Entry:
         if setting.title or setting.description:
             limits.append(gettext("other words"))
         return limits
-
-    @property
-    def asks_in_code(self) -> bool:
-        """Whether each call waits for a person, whatever the administrators set."""
-        return self.tool is not None and self.tool.options.confirm
 
     @property
     def rate(self) -> str:
@@ -283,23 +264,6 @@ def hints(tool: Tool) -> list[tuple[Promise, Promise]]:
     return [HINTS[pair] for pair in tool.annotations.items() if pair in HINTS]
 
 
-def where(
-    request: HttpRequest, tools: QuerySet[ToolSetting], is_wanted: Callable[[Entry], bool]
-) -> QuerySet[ToolSetting]:
-    """Return the tools whose entries are wanted."""
-    names = [entry.setting.name for entry in entries_for(request) if is_wanted(entry)]
-    return tools.filter(name__in=names)
-
-
-def entries_for(request: HttpRequest) -> list[Entry]:
-    """Return the entries of all tools, which are read once for each request."""
-    found: list[Entry] | None = getattr(request, "_mcp_entries", None)
-    if found is None:
-        found = entries()
-        setattr(request, "_mcp_entries", found)  # noqa: B010
-    return found
-
-
 def numbers(found: Sequence[Entry]) -> dict[str, int]:
     """Return how many of the tools have each status, and how many there are in the code."""
     counted = Counter(entry.status for entry in found)
@@ -326,3 +290,12 @@ def entries() -> list[Entry]:
         tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values() if setting.kind == Tool.kind]
+
+
+def entries_for(request: HttpRequest) -> list[Entry]:
+    """Return the entries of all tools, which are read once for each request."""
+    kept: dict[str, Any] = request.__dict__
+    if "_mcp_entries" not in kept:
+        kept["_mcp_entries"] = entries()
+    found: list[Entry] = kept["_mcp_entries"]
+    return found

@@ -5,46 +5,66 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, cast
 
 from django.contrib.admin import AdminSite
-from django.db.models import Max, Model, Q, Sum
+from django.contrib.auth.models import User
+from django.db.models import Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 
-from mcp_bridge.admin.base import PagesAdmin
-from mcp_bridge.admin.call_filters import local_now
-from mcp_bridge.admin.entries import Entry, entries, numbers
-from mcp_bridge.admin.records import FAILED, THROTTLED, error_of
-from mcp_bridge.admin.usage import ToolUse, Usage
-from mcp_bridge.admin.waiting import calls_for, calls_set_aside, count
+from mcp_bridge.admin.base import PagesAdmin, may
+from mcp_bridge.admin.entries import entries_for, numbers
+from mcp_bridge.admin.pending_calls import ShownCall
+from mcp_bridge.admin.records import (
+    FAILED,
+    THROTTLED,
+    ToolUse,
+    Usage,
+    local_now,
+    shown_error,
+)
 from mcp_bridge.conf import conf
+from mcp_bridge.confirmation.decisions import approvable, set_aside
 from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 
 # The most of each kind that is shown; the lists have all.
 MOST: Final = 5
 HOURS: Final = 24
-# What is longer is read, and decided, on the call's page.
-_SHORT: Final = 2_000
 
 
-class Held(NamedTuple):
-    """A call that waits, and its tool."""
+def calls_for(request: HttpRequest) -> QuerySet[PendingCall]:
+    """Return the calls that wait for a decision that the user may make."""
+    return PendingCall.objects.filter(approvable(cast("User", request.user)))
 
-    call: PendingCall
-    tool: Tool | None
 
-    @property
-    def is_short(self) -> bool:
-        """Whether all that a person has to read stands here."""
-        description = str(self.tool.description) if self.tool else ""
-        return len(description) + len(self.call.arguments) <= _SHORT
+def count(model: type[Model], request: HttpRequest) -> int:
+    """Return how many calls, or tools, wait for the user, counted once a request."""
+    kept: dict[type[Model], int] = request.__dict__.setdefault("_mcp_waiting", {})
+    if model not in kept and model is PendingCall:
+        kept[model] = calls_for(request).count()
+    elif model not in kept:
+        # The statuses are as of the snapshot read last.
+        _snapshot = registry.snapshot
+        waits = (ToolStatus.NEW, ToolStatus.CHANGED)
+        statuses = registry.statuses.items()
+        kept[model] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
+    return kept[model]
+
+
+def counts_in(site: AdminSite, request: HttpRequest) -> dict[str, int]:
+    """Return how much waits for the user in an admin site, by the name of its model."""
+    return {
+        str(model._meta.model_name): count(model, request)
+        for model in (PendingCall, ToolSetting)
+        if may(site, request, model, "change")
+    }
 
 
 class FrontPage:
@@ -54,59 +74,43 @@ class FrontPage:
     A part is None where the site has no pages of its model, or the user may not view them.
     """
 
+    held: list[ShownCall] | None = None
+    usage: Usage | None = None
+
     def __init__(
         self, site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, Any]]
     ) -> None:
         self.site, self.request = site, request
-        self._menu = menu
-        self.may_decide = self._may(PendingCall, "change")
-        self.may_approve = self._may(ToolSetting, "change")
-        self.sees_calls = self._may(ToolCallRecord, "view")
-        self.sees_tools = self._may(ToolSetting, "view")
+        # The rows of the site's menu for all models of MCP, as one section of it.
+        self.models = own_rows(site, menu)
+        section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path}
+        self.sections = [{**section, "models": self.models}]
+        self.may_decide = may(site, request, PendingCall, "change")
+        self.may_approve = may(site, request, ToolSetting, "change")
+        self.sees_calls = may(site, request, ToolCallRecord)
+        self.sees_tools = may(site, request, ToolSetting)
         self.has_records = conf.AUDIT is not None
+        if may(site, request, PendingCall):
+            # The newest of the calls that wait, those that the user may decide on.
+            calls = calls_for(request).select_related("user")[:MOST]
+            self.held = [ShownCall(call, cast("User", request.user)) for call in calls]
         if self.sees_calls:
             flush()
-
-    def _may(self, model: type[Model], action: str) -> bool:
-        if not self.site.is_registered(model):
-            return False
-        model_admin = self.site.get_model_admin(model)
-        if action == "change":
-            return model_admin.has_change_permission(self.request)
-        return model_admin.has_view_or_change_permission(self.request)
-
-    @cached_property
-    def models(self) -> list[dict[str, Any]]:
-        """The rows of the site's menu for all models of MCP, in whichever app they are."""
-        return own_rows(self.site, self._menu)
-
-    @property
-    def sections(self) -> list[dict[str, Any]]:
-        """The same as one section of Django's menu."""
-        app_url = self.request.path
-        return [
-            {"name": "MCP", "app_label": "mcp_bridge", "app_url": app_url, "models": self.models}
-        ]
+        if self.sees_calls and self.has_records:
+            begin = local_now() - timedelta(hours=HOURS - 1)
+            self.usage = Usage(ToolCallRecord.objects.all(), begin, None, self._calls)
+        found = entries_for(request) if self.sees_tools else []
+        # The tools that wait for approval, and how many tools have each status.
+        self.waiting = [entry for entry in found if entry.waits]
+        self.tools = numbers(found)
 
     @property
     def token_url(self) -> str:
         """The address where the user issues a token, if there is one."""
-        found = [
-            row for row in self.models if row["model"]._meta.label == "mcp_bridge_tokens.Token"
-        ]
-        return str(found[0]["add_url"] or "") if found else ""
+        labels = {row["model"]._meta.label: row for row in self.models}
+        return str(labels.get("mcp_bridge_tokens.Token", {}).get("add_url") or "")
 
-    @cached_property
-    def held(self) -> list[Held] | None:
-        """The newest of the calls that wait, those that the user may decide on."""
-        if not self._may(PendingCall, "view"):
-            return None
-        # Another thread may have read newer settings between the two.
-        tools = registry.snapshot.tools
-        calls = calls_for(self.request).select_related("user")[:MOST]
-        return [Held(call, tools.get(call.tool)) for call in calls]
-
-    @cached_property
+    @property
     def held_count(self) -> int:
         """How many calls wait in all."""
         held = self.held or []
@@ -115,34 +119,13 @@ class FrontPage:
     @cached_property
     def aside(self) -> int:
         """How many calls can no longer be approved, which the queue has on a page of their own."""
-        return calls_set_aside().count()
-
-    @cached_property
-    def _entries(self) -> list[Entry]:
-        return entries() if self.sees_tools else []
-
-    @cached_property
-    def waiting(self) -> list[Entry]:
-        """The tools that wait for approval."""
-        return [entry for entry in self._entries if entry.waits]
-
-    @cached_property
-    def tools(self) -> dict[str, int]:
-        """How many tools have each status."""
-        return numbers(self._entries)
-
-    @cached_property
-    def usage(self) -> Usage | None:
-        if not self.sees_calls or not self.has_records:
-            return None
-        begin = local_now() - timedelta(hours=HOURS - 1)
-        return Usage(ToolCallRecord.objects.all(), begin, None, self._calls)
+        return PendingCall.objects.filter(set_aside()).count()
 
     def _calls(self, parameters: dict[str, Any]) -> str:
         """Return the address of the list of calls with some filters."""
-        address = reverse("admin:mcp_bridge_toolcallrecord_changelist", current_app=self.site.name)
         wanted = {name: value for name, value in parameters.items() if value is not None}
-        return f"{address}?{urlencode(wanted)}"
+        page = "admin:mcp_bridge_toolcallrecord_changelist"
+        return reverse(page, query=wanted, current_app=self.site.name)
 
     @cached_property
     def failing(self) -> list[tuple[ToolUse, ToolCallRecord | None, str]]:
@@ -154,7 +137,7 @@ class FrontPage:
         rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
         records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
         return [
-            (use, record, error_of(record) if record else "")
+            (use, record, shown_error(record) if record else "")
             for use in failing[:MOST]
             for record in [records.get(use.tool)]
         ]

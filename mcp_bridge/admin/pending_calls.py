@@ -18,13 +18,13 @@ from django.utils.crypto import salted_hmac
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
 from mcp_bridge.admin.entries import hints
+from mcp_bridge.admin.records import one_line
 from mcp_bridge.confirmation.decisions import (
     approvable,
     approve,
@@ -42,6 +42,8 @@ Status = PendingCall.Status
 # The most that one page shows to be read: calls, and characters of their arguments.
 MOST_CALLS: Final = 25
 MOST_CHARACTERS: Final = 100_000
+# The characters of a call that the front page shows: what is longer is read on the call's page.
+_SHORT: Final = 2_000
 
 
 class StatusFilter(SimpleListFilter):
@@ -98,6 +100,12 @@ class ShownCall:
         return obstacle_to(self.pending, self.user) if self.waits else ""
 
     @property
+    def is_short(self) -> bool:
+        """Whether the front page shows all that a person has to read."""
+        description = str(self.tool.description) if self.tool else ""
+        return len(description) + len(self.pending.arguments) <= _SHORT
+
+    @property
     def proof(self) -> str:
         """What a page gives out with the arguments of a call, which proves that it showed them."""
         row = self.pending
@@ -130,7 +138,7 @@ class PendingCallAdmin(BridgeAdmin):
 
     @admin.display(description=_("arguments"))
     def short_arguments(self, row: PendingCall) -> str:
-        return Truncator(" ".join(row.arguments.split())).chars(80)
+        return one_line(row.arguments, 80)
 
     @admin.display(description=_("age"), ordering="-asked_at")
     def age(self, row: PendingCall) -> str:

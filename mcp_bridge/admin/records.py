@@ -1,28 +1,61 @@
-"""Records of calls on the pages: which ran, which failed, and what people read of each."""
+"""Records of calls on the pages: what people read of each, filters, use by time and by tool."""
 
 from __future__ import annotations
 
 import json
-from datetime import timedelta
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, time, timedelta
+from itertools import pairwise
+from math import ceil
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import Q
+from django.contrib import admin
+from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
+from django.db.models import Avg, Case, F, IntegerField, Max, Q, QuerySet, Sum, When
+from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, time_format
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import Context, is_key
+from mcp_bridge.admin.base import Choices, Context, is_key
 from mcp_bridge.conf import conf
-from mcp_bridge.models import PendingCall, ToolCallRecord
+from mcp_bridge.features import Tool
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import JSONObject
+from mcp_bridge.protocol import REVISIONS, JSONObject
 from mcp_bridge.protocol.text import without_unprintable
 from mcp_bridge.records.redaction import CUT, HIDDEN
 
+Records = QuerySet[ToolCallRecord]
+
+# The years between which a time can be asked of any database, in any time zone.
+_YEARS: Final = range(1970, 9000)
+# The users that are proposed, of the latest calls: any other name can be typed.
+_MOST_PROPOSED: Final = 200
+_LATEST: Final = 2000
+# What is longer has a time of the day as well.
+_A_DAY: Final = "2026-12-31"
+MOMENT: Final = timedelta(microseconds=1)
+# The days if no range is chosen, and the most times that a longer range is divided into.
+DAYS: Final = 7
+MOST_TIMES: Final = 14
+# The lengths of times that are shorter than a day, in minutes.
+_MINUTES: Final = (5, 15, 60, 120, 180)
+# What is counted, and the filter by outcome that lists it; all that ran are "calls".
+OUTCOMES: Final[Mapping[str, str]] = {
+    "calls": "ran",
+    "failures": "failed",
+    "waits": "waits",
+    "refusals": "refused",
+}
 WEEK: Final = timedelta(days=7)
 RAN: Final = ~Q(outcome=Outcome.REFUSED)
 FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
@@ -47,7 +80,7 @@ def recent_calls(tool: str) -> Context:
     records = ToolCallRecord.objects.filter(tool=tool).select_related("pending_call")
     return {
         "recent": [
-            (record, time_of(record), outcome_of(record), error_of(record))
+            (record, shown_time(record), shown_outcome(record), shown_error(record))
             for record in records[:_MOST_RECENT]
         ],
         "is_recorded": conf.AUDIT is not None,
@@ -69,13 +102,15 @@ def recorded_arguments(key: str, tool: str) -> JSONObject:
     }
 
 
-def time_of(record: ToolCallRecord) -> str:
+@admin.display(description=_("time"), ordering="started_at")
+def shown_time(record: ToolCallRecord) -> str:
     """Return when a call began, with its seconds."""
     moment = timezone.localtime(record.started_at) if settings.USE_TZ else record.started_at
     return f"{date_format(moment, 'SHORT_DATE_FORMAT')} {moment:%H:%M:%S}"
 
 
-def outcome_of(record: ToolCallRecord) -> SafeString:
+@admin.display(description=_("outcome"), ordering="outcome")
+def shown_outcome(record: ToolCallRecord) -> SafeString:
     """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
     kind, word = record.outcome, record.get_outcome_display()
     if record.outcome == Outcome.REFUSED and record.error_code == ErrorCode.UNCONFIRMED:
@@ -93,16 +128,344 @@ def outcome_of(record: ToolCallRecord) -> SafeString:
     )
 
 
-def error_of(record: ToolCallRecord) -> str:
+@admin.display(description=_("error"), ordering="error_code")
+def shown_error(record: ToolCallRecord) -> str:
     """Return the error that the model read; where that is not kept, why in some words."""
     return one_line(record.error_text or str(record.get_error_code_display()), 160)
-
-
-def percent_failed(calls: int, failures: int) -> int:
-    """Return how many of a hundred calls failed; one of a thousand is not none."""
-    return max(1, round(100 * failures / calls)) if failures else 0
 
 
 def one_line(text: str, most: int) -> str:
     """Return a text in one line of at most some characters, all of which can be seen."""
     return Truncator(without_unprintable(" ".join(text.split()))).chars(most)
+
+
+def local_now() -> datetime:
+    """Return the time in the current time zone; without one where the site has USE_TZ = False."""
+    return timezone.localtime() if settings.USE_TZ else timezone.now()
+
+
+def midnight(moment: datetime, days: int = 0) -> datetime:
+    """Return the beginning of the day of a time, or of one some days later."""
+    return local(datetime.combine(moment.date() + timedelta(days=days), time()))
+
+
+def local(moment: datetime) -> datetime:
+    """Return a time of the current time zone as the database is asked for it."""
+    return timezone.make_aware(moment) if settings.USE_TZ else moment
+
+
+# The ranges that have a name: their labels, and their bounds at a time.
+Bounds = tuple[datetime | None, datetime | None]
+_RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Bounds]]]] = {
+    "hour": (_("Last hour"), lambda now: (now - timedelta(hours=1), None)),
+    "today": (_("Today"), lambda now: (midnight(now), None)),
+    "yesterday": (_("Yesterday"), lambda now: (midnight(now, -1), midnight(now))),
+    "week": (_("Last 7 days"), lambda now: (midnight(now, -6), None)),
+}
+
+
+class RecordFilter(SimpleListFilter):
+    """A filter by the conditions of its choices, which refuses any other value."""
+
+    conditions: Mapping[str, Q]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        wanted = self.value()
+        if wanted and wanted not in self.conditions:
+            text = gettext("There is no such choice for “%(filter)s”: all calls are shown.")
+            raise IncorrectLookupParameters(text % {"filter": self.title})
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [(name, name) for name in self.conditions]
+
+    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
+        wanted = self.value()
+        return queryset.filter(self.conditions[wanted]) if wanted else queryset
+
+
+class VersionFilter(RecordFilter):
+    """Filter by the version of the protocol."""
+
+    title = _("protocol version")
+    parameter_name = "version"
+    conditions = {version: Q(revision=version) for version in REVISIONS}
+
+
+class OutcomeFilter(RecordFilter):
+    """Filter by outcome, as the list says it."""
+
+    title = _("outcome")
+    parameter_name = "outcome"
+    conditions = {
+        "failed": FAILED,
+        "waits": HELD,
+        "refused": Q(outcome=Outcome.REFUSED) & ~HELD,
+        "succeeded": Q(outcome=Outcome.SUCCEEDED),
+        "started": Q(outcome=Outcome.STARTED),
+        "cancelled": Q(outcome=Outcome.CANCELLED),
+        "ran": RAN,
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        labels = {
+            "waits": _("waits for a person"),
+            "started": _("runs now"),
+            "ran": _("ran, however it ended"),
+        }
+        return [(name, labels.get(name) or Outcome(name).label) for name in self.conditions]
+
+
+class FormFilter(SimpleListFilter):
+    """A filter with a form of its own; ``kept`` are the other parameters of the address."""
+
+    # What the form itself sends.
+    own: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """The parameters of the address that the form does not send itself, but for the page."""
+        own = (self.parameter_name, *self.own, PAGE_VAR, ERROR_FLAG)
+        sent = self.request.GET.lists()
+        return [(name, value) for name, values in sent if name not in own for value in values]
+
+
+class NameFilter(FormFilter):
+    """Filter by a name that is typed or chosen from those that are proposed."""
+
+    template = "mcp_bridge/admin/filter_name.html"
+
+    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
+        wanted = (self.value() or "").strip()
+        return queryset.filter((self.parameter_name, wanted)) if wanted else queryset
+
+    def has_output(self) -> bool:
+        return True
+
+
+class ToolFilter(NameFilter):
+    """Filter by tool, of those that there are or were."""
+
+    title = _("tool")
+    parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [
+            (name, name)
+            for name in ToolSetting.objects.filter(kind=Tool.kind).values_list("name", flat=True)
+        ]
+
+
+class UserFilter(NameFilter):
+    """Filter by the name of the user who called."""
+
+    title = _("user")
+    parameter_name = "user_name"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        latest = ToolCallRecord.objects.order_by("-started_at").values("user_name")[:_LATEST]
+        names = sorted({row["user_name"] for row in latest} - {""})
+        return [(name, name) for name in names[:_MOST_PROPOSED]]
+
+
+class TimeFilter(FormFilter):
+    """
+    Filter by time: a range that has a name, or one's own from one day or time to another.
+
+    ``begin`` and ``end`` are None where there is no bound; the end itself is not in the range.
+    """
+
+    title = _("time")
+    parameter_name = "when"
+    own = ("since", "until")
+    template = "mcp_bridge/admin/filter_time.html"
+
+    def __init__(self, request: HttpRequest, params: dict[str, list[str]], *args: Any) -> None:
+        super().__init__(request, params, *args)
+        sent = {name: params.pop(name, [""])[-1].strip() for name in self.own}
+        self.used_parameters |= {name: text for name, text in sent.items() if text}
+        self.is_own, wanted = any(sent.values()), self.value()
+        self.begin: datetime | None = None
+        self.end: datetime | None = None
+        try:
+            if self.is_own:
+                self.begin = _moment(sent["since"])
+                self.end = _moment(sent["until"], is_end=True)
+            elif wanted:
+                self.begin, self.end = _RANGES[wanted][1](local_now())
+        except (KeyError, ValueError, OverflowError) as error:
+            text = gettext("That is no time that calls can be filtered by: all calls are shown.")
+            raise IncorrectLookupParameters(text) from error
+        if self.begin and self.end and self.begin >= self.end:
+            text = gettext("The range ends before it begins: all calls are shown.")
+            raise IncorrectLookupParameters(text)
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [(name, label) for name, (label, _bounds_at) in _RANGES.items()]
+
+    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
+        if self.begin:
+            queryset = queryset.filter(started_at__gte=self.begin)
+        return queryset.filter(started_at__lt=self.end) if self.end else queryset
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        chosen, without = self.value() or None, dict.fromkeys(self.own)
+        for name, label in [(None, _("Any time")), *self.lookup_choices]:
+            yield {
+                "selected": name == chosen and not self.is_own,
+                "query_string": changelist.get_query_string({self.parameter_name: name, **without}),
+                "display": label,
+            }
+
+    @property
+    def last(self) -> datetime | None:
+        """The last moment of the range."""
+        return self.end and self.end - MOMENT
+
+    @property
+    def in_words(self) -> str:
+        """A range that is not of whole days in words."""
+        if all(len(self.used_parameters.get(each, "")) <= len(_A_DAY) for each in self.own):
+            return ""
+        return " – ".join(
+            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}" if each else "…"
+            for each in (self.begin, self.end)
+        )
+
+
+def _moment(text: str, *, is_end: bool = False) -> datetime | None:
+    """Return the time that a text says; of a day its beginning, or its end. None for no text."""
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None or moment.year not in _YEARS:
+        raise ValueError(text)
+    if is_end and len(text) <= len(_A_DAY):
+        moment += timedelta(days=1)
+    return local(moment)
+
+
+class Bar(NamedTuple):
+    """One number of a time, and the address of its calls."""
+
+    kind: str
+    number: int
+    link: str
+
+
+class Time(NamedTuple):
+    """The calls from one time to another."""
+
+    begin: datetime
+    end: datetime
+    counts: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        day = date_format(self.begin, "SHORT_DATE_FORMAT")
+        if self.end - self.begin < timedelta(days=1):
+            return f"{day} {time_format(self.begin.time())}"
+        last = self.end - MOMENT
+        if last.date() == self.begin.date():
+            return day
+        return f"{day} – {date_format(last, 'SHORT_DATE_FORMAT')}"
+
+
+class ToolUse(NamedTuple):
+    """The calls of a tool that ran; durations in milliseconds, None if none is known."""
+
+    tool: str
+    link: str
+    calls: int
+    failures: int
+    average: float | None
+    longest: float | None
+    last_failure: datetime | None
+
+    @property
+    def percent(self) -> int:
+        # One of a thousand is not none.
+        return max(1, round(100 * self.failures / self.calls)) if self.failures else 0
+
+
+class Usage:
+    """
+    The records that began between two times, by time and by tool: two queries.
+
+    Without an end until now, without a beginning in the last days. ``link`` returns an address of
+    the list of calls with the given parameters, and without those that are None. ``tools`` are
+    those that failed most first, then the slowest.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        begin: datetime | None,
+        end: datetime | None,
+        link: Callable[[dict[str, Any]], str],
+    ) -> None:
+        self._link = link
+        bounds = _bounds(begin, end)
+        found = records.filter(started_at__gte=bounds[0], started_at__lt=bounds[-1]).order_by()
+        counts = {
+            kind: Sum("times", filter=OutcomeFilter.conditions[outcome], default=0)
+            for kind, outcome in OUTCOMES.items()
+        }
+        # Without a function of dates, which SQLite calls in Python for every row.
+        places = [When(started_at__gte=begin, then=at) for at, begin in enumerate(bounds)]
+        place = Case(*reversed(places), output_field=IntegerField())
+        rows: Any = found.annotate(place=place).values_list("place").annotate(**counts)
+        counted = {at: dict(zip(counts, numbers, strict=True)) for at, *numbers in rows}
+        none = dict.fromkeys(counts, 0)
+        self.times = [
+            Time(*pair, counted.get(at, none)) for at, pair in enumerate(pairwise(bounds))
+        ]
+        self.most = max(max(each.counts.values()) for each in self.times)
+        tools = (
+            found.filter(RAN)
+            .values("tool")
+            .annotate(
+                calls=counts["calls"],
+                failures=counts["failures"],
+                average=Avg("duration_ms"),
+                longest=Max("duration_ms"),
+                last_failure=Max("started_at", filter=FAILED),
+            )
+        )
+        ordered = tools.order_by("-failures", F("average").desc(nulls_last=True), "tool")
+        self.tools = [ToolUse(link=link({"tool": row["tool"]}), **row) for row in ordered]
+
+    @property
+    def bars(self) -> Iterator[tuple[str, list[Bar]]]:
+        """Yield the name of each time, with its numbers."""
+        for each in self.times:
+            since, until = (f"{moment:%Y-%m-%dT%H:%M}" for moment in (each.begin, each.end))
+            shown = {"since": since, "until": until, "when": None}
+            yield (
+                each.name,
+                [
+                    Bar(kind, number, self._link({**shown, "outcome": OUTCOMES[kind]}))
+                    for kind, number in each.counts.items()
+                ],
+            )
+
+
+def _bounds(begin: datetime | None, end: datetime | None) -> list[datetime]:
+    """Return where the times of a range begin, MOST_TIMES at most, and where the last one ends."""
+    now = local_now()
+    if begin is None:
+        begin = midnight(end - MOMENT if end else now, 1 - DAYS)
+    end = end or max(now, begin) + MOMENT
+    first = midnight(begin)
+    step = timedelta(days=ceil((end - first) / timedelta(days=MOST_TIMES)))
+    for minutes in _MINUTES:
+        # Both ends may be within a time.
+        if end - begin <= timedelta(minutes=minutes) * (MOST_TIMES - 1):
+            step = timedelta(minutes=minutes)
+            first += (begin - first) // step * step
+            break
+    bounds = [first]
+    while bounds[-1] < end:
+        # Times of day, which stay the same when clocks change.
+        bounds.append(bounds[-1] + step)
+    return bounds

@@ -1,28 +1,46 @@
-"""The list of tools as a whole: its filters, and what stands above it."""
+"""The list of tools: its filters, the forms of its rows, and the groups that they stand in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from django import forms
+from django.apps import apps
 from django.contrib.admin import ModelAdmin, SimpleListFilter
-from django.contrib.admin.views.main import ChangeList
-from django.db.models import QuerySet
+from django.contrib.admin.utils import quote
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
+from django.db.models import Case, Count, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
-from mcp_bridge.admin.entries import Entry, entries_for, numbers, where
-from mcp_bridge.admin.waiting import count
+from mcp_bridge.admin.approvals import definitions
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, may_view_users
+from mcp_bridge.admin.entries import Entry, entries_for, numbers
+from mcp_bridge.admin.front_page import count
+from mcp_bridge.admin.records import FAILED, RAN, WEEK
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.models import PendingCall, ToolSetting
+from mcp_bridge.features import Tool
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.definitions import is_too_long
 from mcp_bridge.registry.listing import members
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
 Tools = QuerySet[ToolSetting]
+
+
+def where(request: HttpRequest, tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
+    """Return the tools whose entries are wanted."""
+    names = [entry.setting.name for entry in entries_for(request) if is_wanted(entry)]
+    return tools.filter(name__in=names)
 
 
 class EntryFilter(SimpleListFilter):
@@ -106,37 +124,127 @@ class GroupFilter(SimpleListFilter):
 
 
 FILTERS: Final[list[Any]] = [
-    StatusFilter,
-    GroupFilter,
-    "enabled",
-    "restricted",
-    ScopeFilter,
-    ToolsetFilter,
+    *(StatusFilter, GroupFilter, "enabled", "restricted", ScopeFilter, ToolsetFilter)
 ]
 
 
-class Length(NamedTuple):
-    """How many tools a list has that are on, and about how many tokens of a model they take."""
+def app_of(tool: Tool) -> str:
+    """Return the name of the app in which a tool is defined, or else of its source."""
+    config = apps.get_containing_app_config(tool.function) if tool.function else None
+    return str(config.verbose_name) if config else tool.source_alias
 
-    toolset: str | None
-    tools: int
-    tokens: int
+
+# What the list is grouped by: the name of each tool's group, such as "articles" of articles_delete.
+_GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {
+    "app": app_of,
+    "prefix": lambda tool: re.split("[._/-]", tool.name, maxsplit=1)[0],
+}
+
+
+class ToolSettingListForm(forms.ModelForm):
+    """One row of the list."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["enabled"]
+        name = gettext("%(name)s is enabled") % {"name": self.instance}
+        # By its address, a script can switch at once (see tools.js).
+        address = f"{quote(self.instance.pk)}/switch/"
+        field.widget.attrs |= {"aria-label": name, "data-mcp-switch": address}
+        # A column has no place for it.
+        field.help_text = ""
+        # Sent with the tick: whether the list has shown the tool as enabled.
+        field.show_hidden_initial = True
+
+    @cached_property
+    def changed_data(self) -> list[str]:
+        """The tick, if the person has changed it and nobody else has meanwhile."""
+        ticked = bool(self["enabled"].data)
+        shown = self.data.get(self.add_initial_prefix("enabled"))
+        is_changed = shown == str(not ticked) and self.initial.get("enabled") is not ticked
+        return ["enabled"] if is_changed else []
+
+
+class RowGroup(NamedTuple):
+    """Some rows of the page, one after another; ``part`` is which, as a slice in a template."""
+
+    name: str
+    size: int
+    part: str
+
+
+class ToolChangeList(ChangeList):
+    """A list whose rows have their ``definition``, and stand in groups."""
+
+    # The name of the group of each tool, by its name; empty where the list has no groups.
+    group_names: Mapping[str, str] = {}
+
+    def get_ordering(self, request: HttpRequest, queryset: Tools) -> list[Any]:
+        """Order by group first, unless somebody has chosen a column to order by."""
+        ordering: list[Any] = list(super().get_ordering(request, queryset))
+        chosen = _GROUPINGS.get(request.GET.get(GroupFilter.parameter_name, ""))
+        if chosen is None and ORDER_VAR in request.GET:
+            return ordering
+        for group_of in [chosen] if chosen else _GROUPINGS.values():
+            names = {tool.name: group_of(tool) for tool in registry.discovered.tools.values()}
+            # Groups of one tool each would only be in the way, unless somebody asks for them.
+            if 1 < len(set(names.values())) <= (len(names) if chosen else len(names) // 2):
+                self.group_names = names
+                rows = sorted((group.casefold(), group, name) for name, group in names.items())
+                cases = [
+                    When(name__in=[name for *_, name in found], then=number)
+                    for number, (_group, found) in enumerate(groupby(rows, itemgetter(1)))
+                ]
+                return [Case(*cases, default=Value(len(cases))).asc(), *ordering]
+        return ordering
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Tools:
+        """Add to the rows when each tool was last called, and how often in the last week."""
+        records = ToolCallRecord.objects.filter(RAN, tool=OuterRef("name"))
+        week = records.filter(started_at__gte=timezone.now() - WEEK).order_by().values("tool")
+        failures = week.annotate(count=Count("pk", filter=FAILED))
+        # Without the long texts that no column shows; before super() orders by one of them.
+        self.root_queryset = self.model_admin.get_queryset(request).defer("approved", "note")
+        self.root_queryset = self.root_queryset.annotate(
+            last_call=Subquery(records.order_by("-started_at").values("started_at")[:1]),
+            week_calls=Coalesce(Subquery(week.annotate(count=Count("pk")).values("count")), 0),
+            week_failures=Coalesce(Subquery(failures.values("count")), 0),
+        )
+        rows: Tools = super().get_queryset(request, *args, **kwargs)
+        return rows
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        for row, definition in zip(rows, definitions(map(Entry.of, rows)), strict=True):
+            row.definition = definition
 
     @property
-    def is_too_long(self) -> bool:
-        return is_too_long(self.tools, self.tokens)
+    def row_groups(self) -> list[RowGroup]:
+        """The rows of this page in their groups; without groups, one that has no name."""
+        rows: list[Any] = list(self.result_list)
+        if not self.group_names:
+            return [RowGroup("", len(rows), ":")]
+        groups, begin = [], 0
+        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, "")):
+            size = len(list(found))
+            part = f"{begin}:{begin + size}"
+            groups.append(RowGroup(name or gettext("Without a tool at present"), size, part))
+            begin += size
+        return groups
 
 
 def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
     """Return what stands above the list: numbers of tools, and the length of each toolset."""
     sees_calls = model_admin.can_link(request, PendingCall)
+    lengths = []
+    for name, part in registry.snapshot.lists().items():
+        size = {"tools": len(part.tools), "tokens": part.tokens()}
+        lengths.append({"toolset": name, **size, "is_too_long": is_too_long(**size)})
     return numbers(entries_for(request)) | {
         "may_change": model_admin.has_change_permission(request),
         "may_view_users": may_view_users(request),
         "pending": count(PendingCall, request) if sees_calls else 0,
-        "lengths": [
-            Length(name, len(part), part.tokens())
-            for name, part in registry.snapshot.lists().items()
-        ],
+        "lengths": lengths,
         "toolsets_page": f"{DOCUMENTATION}toolsets.md",
     }

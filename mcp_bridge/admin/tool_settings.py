@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
@@ -24,18 +24,27 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.approvals import PER_PAGE, approve, definitions
-from mcp_bridge.admin.base import Context, RevisedForm
-from mcp_bridge.admin.candidates import CandidatePages
-from mcp_bridge.admin.effects import changed, changed_fields, effects, warning, who
-from mcp_bridge.admin.entries import Entry, where
+from mcp_bridge.admin.approvals import approve, changed, changed_fields, definitions, effects
+from mcp_bridge.admin.audience import seen
+from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm
+from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
+from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.scopes import set_scopes
-from mcp_bridge.admin.sees import seen
-from mcp_bridge.admin.tool_list import FILTERS, Tools, summary
-from mcp_bridge.admin.tool_rows import ToolChangeList, ToolSettingListForm, complete
-from mcp_bridge.admin.try_tool.page import try_page
+from mcp_bridge.admin.tool_list import (
+    FILTERS,
+    ToolChangeList,
+    Tools,
+    ToolSettingListForm,
+    summary,
+    where,
+)
+from mcp_bridge.admin.try_tool import try_page
+from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.registry.registry import registry
+
+# The tools on a page of those that wait, which is as many as a person reads in one go.
+PER_PAGE: Final = 20
 
 
 class ToolSettingForm(RevisedForm):
@@ -51,7 +60,8 @@ class ToolSettingForm(RevisedForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "confirm" in self.fields and Entry.of(self.instance).asks_in_code:
+        tool = Entry.of(self.instance).tool
+        if "confirm" in self.fields and tool and tool.options.confirm:
             # Shown as it is, and never written: what is disabled is no change.
             confirm = self.fields["confirm"]
             confirm.disabled, self.initial["confirm"] = True, True
@@ -71,11 +81,12 @@ class ToolSettingForm(RevisedForm):
 
 
 @admin.register(ToolSetting)
-class ToolSettingAdmin(CandidatePages):
+class ToolSettingAdmin(BridgeAdmin):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
     pages = {
-        **CandidatePages.pages,
+        "candidates": "candidates/",
+        "switch_on": "candidates/switch-on/",
         "sees": "sees/",
         "try": "<path:object_id>/try/",
         "waiting": "waiting/",
@@ -102,13 +113,13 @@ class ToolSettingAdmin(CandidatePages):
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
-    actions = ["switch_on", "switch_off", set_scopes]
+    actions = ["switch_on", "switch_off"]
 
     class Media:
         js = ["mcp_bridge/tools.js"]
 
     def get_queryset(self, request: HttpRequest) -> Tools:
-        return super().get_queryset(request).prefetch_related("groups")
+        return super().get_queryset(request).filter(kind=Tool.kind).prefetch_related("groups")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
         return ToolChangeList
@@ -129,7 +140,7 @@ class ToolSettingAdmin(CandidatePages):
         return where(request, queryset, holds_all) if words else queryset, False
 
     def list_context(self, request: HttpRequest) -> Context:
-        return super().list_context(request) | summary(self, request)
+        return summary(self, request) | {"candidates": len(candidates())}
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
         # An approval would be lost with the row of a tool that is still there.
@@ -143,8 +154,8 @@ class ToolSettingAdmin(CandidatePages):
         setting = self.get_queryset(request).get(pk=context["original"].pk)
         entry = Entry.of(setting)
         context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
-        for definition in definitions([entry]):
-            context |= {"definition": definition, "users": definition.users(request)}
+        (definition,) = definitions([entry])
+        context |= {"definition": definition, "users": definition.users(request)}
         if self.can_link(request, ToolCallRecord):
             context |= recent_calls(setting.name)
         return super().render_change_form(request, context, *args, **kwargs)
@@ -190,8 +201,8 @@ class ToolSettingAdmin(CandidatePages):
             if not self.has_change_permission(request, row):
                 raise PermissionDenied
             self._set_enabled(request, row, on=request.POST.get("enabled") == "on")
-        complete([row])
-        ((text, _level),) = effects([row])
+        (row.definition,) = definitions([Entry.of(row)])
+        text, _level = row.definition.effect
         cells = {"status": self.status(row), "who_can_use_it": self.who_can_use_it(row)}
         return JsonResponse({"message": text, "undo": gettext("Undo"), "cells": cells})
 
@@ -207,38 +218,41 @@ class ToolSettingAdmin(CandidatePages):
 
     @admin.display(description=_("tool"), ordering="name")
     def tool(self, row: Any) -> SafeString | str:
-        if not row.entry.title:
+        title = row.definition.entry.title
+        if not title:
             return str(row.name)
-        return format_html('{} <span class="mcp-name">{}</span>', row.entry.title, row.name)
+        return format_html('{} <span class="mcp-name">{}</span>', title, row.name)
 
     @admin.display(description=_("what it does"))
     def what_it_does(self, row: Any) -> SafeString:
-        badges = format_html_join(
-            " ", '<span class="mcp-badge mcp-badge-{}">{}</span>', row.entry.badges
-        )
+        entry = row.definition.entry
+        badge = '<span class="mcp-badge mcp-badge-{}">{}</span>'
         # So that a long path can be broken.
-        parts = row.entry.source.split("/")
-        source = format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in parts))
+        parts = ((part,) for part in entry.source.split("/"))
         return format_html(
             '{}<div class="mcp-badges">{}</div><div class="mcp-path">{}</div>',
-            row.entry.summary,
-            badges,
-            source,
+            entry.summary,
+            format_html_join(" ", badge, entry.badges),
+            format_html_join(SafeString("/<wbr>"), "{}", parts),
         )
 
     @admin.display(description=_("status"))
     def status(self, row: Any) -> SafeString:
-        kind = "served" if row.entry.is_served else row.entry.status.value
-        return format_html('<span class="mcp-status-{}">{}</span>', kind, row.entry.label)
+        entry = row.definition.entry
+        kind = "served" if entry.is_served else entry.status.value
+        return format_html('<span class="mcp-status-{}">{}</span>', kind, entry.label)
 
     @admin.display(description=_("who can use it"))
     def who_can_use_it(self, row: Any) -> SafeString:
-        lines = [("mcp-path", row.needed), ("mcp-limits", "; ".join(row.entry.limits))]
-        if row.entry.is_served:
-            lines.append(("mcp-warning", warning(row.entry.shown, row.audience)))
+        shown = row.definition
+        lines = [
+            ("mcp-path", ", ".join(title for _name, title in shown.needed)),
+            ("mcp-limits", "; ".join(shown.entry.limits)),
+            ("mcp-warning", shown.warning if shown.entry.is_served else ""),
+        ]
         return format_html(
             "{}{}",
-            who(row.entry, row.audience),
+            shown.who,
             format_html_join("", '<div class="{}">{}</div>', (line for line in lines if line[1])),
         )
 
@@ -267,7 +281,7 @@ class ToolSettingAdmin(CandidatePages):
 
     @admin.display(description=_("tokens"))
     def tokens(self, row: Any) -> int:
-        return row.entry.tokens  # type: ignore[no-any-return]
+        return row.definition.entry.tokens  # type: ignore[no-any-return]
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
@@ -289,11 +303,10 @@ class ToolSettingAdmin(CandidatePages):
             text = ngettext(
                 "%(count)d tool is switched off.", "%(count)d tools are switched off.", number
             )
-        text %= {"count": number}
         if rest:
             more = ngettext("%(count)d was so before.", "%(count)d were so before.", rest)
             text += f" {more % {'count': rest}}"
-        self.message_user(request, text, messages.SUCCESS if number else messages.WARNING)
+        self.say_count(request, text, number)
         self.say_effects(request, *switched)
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
@@ -301,9 +314,7 @@ class ToolSettingAdmin(CandidatePages):
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         if request.method == "POST":
-            # Each is posted as "fingerprint name".
-            parts = (each.partition(" ") for each in request.POST.getlist("tool"))
-            self._approve(request, {name: given for given, _, name in parts if name})
+            self._approve(request, _ticked(request))
             return HttpResponseRedirect(self.address("waiting"))
         rows = self.get_queryset(request).order_by("name")
         waiting = [entry for entry in map(Entry.of, rows) if entry.waits]
@@ -325,31 +336,105 @@ class ToolSettingAdmin(CandidatePages):
         self._approve(request, {setting.name: request.POST.get("fingerprint", "")})
         return self.back_to(setting)
 
-    def _approve(self, request: HttpRequest, shown: Mapping[str, str]) -> None:
-        """Approve the tools whose definition still has the fingerprint that was shown."""
+    def _approve(
+        self,
+        request: HttpRequest,
+        shown: Mapping[str, str],
+        built: Mapping[str, Tool] | None = None,
+    ) -> None:
+        """Approve tools whose fingerprints were shown, or switch on ``built`` candidates."""
         if not self.has_change_permission(request):
             raise PermissionDenied
+        is_new = built is not None
+        tools = registry.discovered.tools if built is None else built
+        text = gettext("Approved the definition %(fingerprint)s.")
+        if is_new:
+            text = gettext("Switched on the candidate, with the definition %(fingerprint)s.")
         approved = []
         with self.decision(request):
-            names = [name for name in shown if "\0" not in name]
-            for row in self.get_queryset(request).select_for_update().filter(name__in=names):
+            names = [name for name in shown if name in tools]
+            found = (
+                ToolSetting.objects.filter(kind=Tool.kind) if is_new else self.get_queryset(request)
+            )
+            rows = {name: ToolSetting(name=name) for name in names if is_new}
+            rows |= {row.name: row for row in found.select_for_update().filter(name__in=names)}
+            for name, row in rows.items():
                 if not self.has_change_permission(request, row):
                     raise PermissionDenied
-                if approve(row, shown[row.name], by=request.user):
-                    text = gettext("Approved the definition %(fingerprint)s.")
+                if approve(Entry(row, tools[name]), shown[name], request.user, switch_on=is_new):
                     self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
                     approved.append(row)
         count = len(approved)
         text = ngettext("%(count)d tool is approved.", "%(count)d tools are approved.", count)
-        text %= {"count": count}
-        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
-        self.say_effects(request, *approved)
+        if is_new:
+            text = ngettext(
+                "%(count)d candidate is switched on.",
+                "%(count)d candidates are switched on.",
+                count,
+            )
+        self.say_count(request, text, count)
+        self.say_effects(request, *(() if is_new else approved))
         if others := sorted(shown.keys() - {row.name for row in approved}):
             text = gettext(
                 "Not approved, since they have changed or wait no longer since the page was "
                 "opened: %(names)s."
             )
+            if is_new:
+                text = gettext(
+                    "Not switched on, since they have changed or are gone since the page was "
+                    "opened: %(names)s."
+                )
             self.message_user(request, text % {"names": ", ".join(others)}, messages.ERROR)
+
+    def candidates_view(self, request: HttpRequest) -> HttpResponse:
+        """Show a page of the candidates that are not switched on, none of which is built."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        form = FilterForm(request)
+        context: Context = {
+            "title": gettext("Candidates"),
+            "form": form,
+            "page": form.page,
+            "pages": form.page.paginator.get_elided_page_range(form.page.number),
+            "rows": [*form.rows()],
+            "total": len(form.offered),
+            "may_switch": self.has_change_permission(request),
+        }
+        return self.page(request, "candidates", context)
+
+    def switch_on_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what the chosen candidates would be as tools; a POST of that switches them on."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        form, back = FilterForm(request), self.address("candidates", query=request.GET)
+        if "_confirmed" in request.POST:
+            ticked = _ticked(request)
+            # What another process has shown has to be built in this one.
+            tools, _errors = build(form.offered[name] for name in ticked if name in form.offered)
+            self._approve(request, ticked, {tool.name: tool for tool in tools})
+            return HttpResponseRedirect(back)
+        names = [name for name in request.POST.getlist("name") if name in form.offered]
+        if "_all" in request.POST:
+            names = [each.name for each in form.page]
+        if not names:
+            text = gettext("Nothing was chosen: tick the candidates to switch on.")
+            self.message_user(request, text, messages.WARNING)
+            return HttpResponseRedirect(back)
+        tools, errors = build(form.offered[name] for name in names[:MOST_CANDIDATES])
+        rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
+        built = definitions(
+            Entry(rows.get(tool.name) or ToolSetting(name=tool.name), tool) for tool in tools
+        )
+        context: Context = {
+            "title": gettext("Switch on candidates"),
+            "built": built,
+            "errors": errors,
+            "tokens": sum(each.entry.tokens for each in built),
+            "back": back,
+        }
+        return self.page(request, "switch_on", context)
 
     def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
@@ -360,3 +445,10 @@ class ToolSettingAdmin(CandidatePages):
         if not self.has_view_permission(request):
             raise PermissionDenied
         return self.page(request, "sees", seen(request))
+
+
+def _ticked(request: HttpRequest) -> dict[str, str]:
+    """Return the fingerprints that a page has shown of the ticked tools, by name."""
+    # Each is posted as "fingerprint name".
+    parts = (each.partition(" ") for each in request.POST.getlist("tool"))
+    return {name: given for given, _, name in parts if name}

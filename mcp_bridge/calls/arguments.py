@@ -22,10 +22,10 @@ from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, nul_places, pointer
 from mcp_bridge.schemas.inputs import LONGEST_NAME, Inputs, TooLongNameError
-from mcp_bridge.schemas.steps import UNCHECKABLE, TooManyStepsError
+from mcp_bridge.schemas.limits import UNCHECKABLE, TooManyStepsError
 
 if TYPE_CHECKING:
-    from mcp_bridge.schemas.validation.validator import SchemaValidator
+    from mcp_bridge.schemas.validation import SchemaValidator
 
 # An error, and the branches of unions that it is in: a union's place, and the name of the branch.
 _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
@@ -65,7 +65,7 @@ def typed_checker(
     validator: SchemaValidator | None = None
     if schema is not None:
         # Imported here, since jsonschema takes time, and few sites give a schema by hand.
-        from mcp_bridge.schemas.validation.validator import SchemaValidator
+        from mcp_bridge.schemas.validation import SchemaValidator
 
         validator = SchemaValidator(schema, "input_schema")
 
@@ -134,7 +134,7 @@ def plain_checker(
 
 
 def _of_generated(schema: JSONSchema, *, asserts_formats: bool = True) -> SchemaValidator:
-    from mcp_bridge.schemas.validation.validator import SchemaValidator
+    from mcp_bridge.schemas.validation import SchemaValidator
 
     return SchemaValidator(
         schema, "input_schema", is_generated=True, asserts_formats=asserts_formats
@@ -144,11 +144,7 @@ def _of_generated(schema: JSONSchema, *, asserts_formats: bool = True) -> Schema
 def _without_nulls(
     schema: JSONSchema, validator: Callable[[], SchemaValidator]
 ) -> Callable[[JSONObject], JSONObject]:
-    """
-    Return a function that drops null for each optional parameter whose schema has no null.
-
-    Agents fill in optional parameters. Null inside a parameter is kept.
-    """
+    """Return what drops null, which agents send, for optional parameters that have no null."""
     optional = schema.get("properties", {}).keys() - {*schema.get("required", ())}
 
     @cache
@@ -181,7 +177,7 @@ def _advice(arguments: JSONObject, place: Iterable[str | int], wanted: str) -> s
 
 
 def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
-    from mcp_bridge.schemas.validation.keywords import UncheckableError
+    from mcp_bridge.schemas.validation import UncheckableError
 
     try:
         errors = [
@@ -226,27 +222,13 @@ def validate(
     inputs: Inputs, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
 ) -> dict[str, object]:
     """Return JSON values by name as Python values, those that were sent; raise as inputs.read()."""
-    try:
-        instance = inputs.read(body, takes_long_names=takes_long_names)
-    except ValidationError:
-        # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
-        if not _has_whole_float(arguments):
-            raise
-        instance = inputs.read(body, whole_numbers=True, takes_long_names=takes_long_names)
+    instance = inputs.read(body, takes_long_names=takes_long_names)
     fields = instance.__dict__
     values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
     for field, name in inputs.names.items():
         if name in arguments or field in inputs.given:
             values[name] = fields[field]
     return values
-
-
-def _has_whole_float(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_has_whole_float, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_whole_float, value))
-    return isinstance(value, float) and value.is_integer()
 
 
 def _error(place: Iterable[str | int], kind: str, message: str) -> ArgumentError:

@@ -16,7 +16,7 @@ from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
 
 if TYPE_CHECKING:
-    from mcp_bridge.schemas.validation.validator import SchemaValidator
+    from mcp_bridge.schemas.validation import SchemaValidator
 
 # Types of which no value is or holds an iterator that could be read only once.
 _READ_AGAIN: Final = frozenset({str, int, float, bool, type(None), bytes, list})
@@ -39,7 +39,7 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
     validator: SchemaValidator | None = None
     if schema is not None:
         # Imported here, since jsonschema takes time, and few sites give a schema by hand.
-        from mcp_bridge.schemas.validation.validator import SchemaValidator
+        from mcp_bridge.schemas.validation import SchemaValidator
 
         validator = SchemaValidator(schema, "output_schema")
     is_promised = validator is not None or outputs.schema is not None
@@ -156,7 +156,7 @@ def _block(value: Any, number: int, outputs: Outputs, media_type: str) -> Conten
 
 
 def _check_schema(validator: SchemaValidator, result: CallToolResult) -> None:
-    from mcp_bridge.schemas.validation.keywords import UncheckableError
+    from mcp_bridge.schemas.validation import UncheckableError
 
     try:
         errors = validator.errors(result.structured_content)

@@ -37,7 +37,6 @@ logger = get_logger("mcp_bridge.calls")
 
 # Seconds for which a call may keep others from writing to SQLite before it is named in the log.
 LONG: Final = 1.0
-# Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
 
 
 class ToolExit(Exception):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import groupby
-from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final
 
@@ -21,9 +19,9 @@ from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.schemas import Signature
+from mcp_bridge.sources import modernrpc
 from mcp_bridge.sources.functions import MODULE, FunctionSource
 from mcp_bridge.sources.marked import MarkedFunction, location
-from mcp_bridge.sources.modernrpc import NAME_SERVER, served_procedures, unregistered
 
 _CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
 NOT_REGISTERED: Final = (
@@ -60,7 +58,7 @@ def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
 
 def lost_marks() -> list[FunctionType]:
     """Return the marked functions that are registered nowhere, and that no source has found."""
-    lost = unregistered()
+    lost = modernrpc.unregistered()
     if not lost:
         # Reading the sources takes longer.
         return []
@@ -78,23 +76,22 @@ def lost_marks() -> list[FunctionType]:
 
 def _beside_the_endpoint() -> Iterator[checks.CheckMessage]:
     """Warn of procedures that are called at addresses of the URLconf where marks do not hold."""
-    for addresses, served in groupby(served_procedures(), key=attrgetter("addresses")):
+    for addresses, served in modernrpc.served_procedures():
         unguarded, confused = [], []
-        for procedure in served:
-            where = f"{procedure.name} ({location(procedure.function)})"
-            asked = [name for name in _CONDITIONS if getattr(procedure.options, name)]
-            if asked and procedure.is_open:
-                unguarded.append(f"{where}: {', '.join(asked)}")
-            if parameter := _context_of(procedure.function):
-                confused.append(f"{where}: {parameter}")
+        for procedure, options in served.items():
+            asked = [name for name in _CONDITIONS if getattr(options, name)]
+            if asked and modernrpc.is_open(procedure):
+                unguarded.append(f"{modernrpc.where_is(procedure)}: {', '.join(asked)}")
+            if parameter := _context_of(procedure.func_or_coro):
+                confused.append(f"{modernrpc.where_is(procedure)}: {parameter}")
         if unguarded:
             yield checks.Warning(
                 f"Whoever reaches {addresses} (URLconf) may call there what marks limit: "
                 f"{'; '.join(unguarded)}. These hold at the MCP endpoint alone, and neither the "
                 "procedures nor their server have an `auth` of their own.",
                 hint="Give auth= to server.register_procedure() or RpcServer(); or take the "
-                f"server's view out of the URLconf and name the server: {NAME_SERVER}. Where "
-                "middleware or a decorator of the view keeps out who may not call, name "
+                f"server's view out of the URLconf and name the server: {modernrpc.NAME_SERVER}. "
+                "Where middleware or a decorator of the view keeps out who may not call, name "
                 "mcp_bridge.W033 in SILENCED_SYSTEM_CHECKS.",
                 id="mcp_bridge.W033",
             )
@@ -104,7 +101,7 @@ def _beside_the_endpoint() -> Iterator[checks.CheckMessage]:
                 f"themselves, as any JSON they like: {'; '.join(confused)}.",
                 hint="Take the request from context_target in its place, which both addresses "
                 "fill; or take the server's view out of the URLconf and name the server: "
-                f"{NAME_SERVER}.",
+                f"{modernrpc.NAME_SERVER}.",
                 id="mcp_bridge.W035",
             )
 

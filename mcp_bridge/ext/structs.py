@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import functools
 import inspect
-import operator
 import sys
 from collections.abc import Iterator, Mapping
 from typing import (
@@ -24,6 +23,7 @@ from typing import (
     NotRequired,
     Required,
     TypeVar,
+    Union,
     get_args,
     get_type_hints,
 )
@@ -40,9 +40,8 @@ from pydantic import (
 from pydantic_core import PydanticSerializationUnexpectedValue
 from typing_extensions import TypedDict
 
-from mcp_bridge.schemas.adapters import Adapter, Side, adapt, register
-from mcp_bridge.schemas.hints import TypeHint, annotate, origin_of
-from mcp_bridge.schemas.inputs import CONFIG
+from mcp_bridge.schemas.core_schemas import CONFIG
+from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, adapt, annotate, origin_of, register
 from mcp_bridge.schemas.signatures import MISSING
 
 if TYPE_CHECKING:
@@ -65,36 +64,29 @@ def register_adapters() -> None:
 class StructAdapter(Adapter):
     """attrs classes, msgspec Structs, and the constraints of a ``msgspec.Meta``."""
 
-    def parameter(self, hint: TypeHint, metadata: tuple[Any, ...]) -> TypeHint | None:
-        return _adapted(hint, metadata, "parameter")
-
-    def result(self, hint: TypeHint, metadata: tuple[Any, ...]) -> TypeHint | None:
-        return _adapted(hint, metadata, "result")
-
-
-def _adapted(hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint | None:
-    kind = origin_of(hint) or hint
-    is_struct = (
-        isinstance(kind, type)
-        and (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__struct_fields__"))
-        and not hasattr(kind, "__get_pydantic_core_schema__")
-    )
-    if not is_struct and not metadata:
-        return None
-    # Where nobody imported the package, nothing can be of it.
-    meta: Any = getattr(sys.modules.get("msgspec"), "Meta", ())
-    zones = [each.tz for each in metadata if isinstance(each, meta) and each.tz is not None]
-    if hint is datetime.datetime and zones:
-        hint = AwareDatetime if zones[0] else NaiveDatetime
-    kept = [_field(each) if isinstance(each, meta) else each for each in metadata]
-    if is_struct:
-        shape = _shape(hint, side)
-        convert = _constructor(hint) if side == "parameter" else _reader(hint)
-        # Errors call it by the tag where it is one of a union.
-        return annotate(shape, convert, Tag(shape.__name__), *kept)
-    if all(each is other for each, other in zip(kept, metadata, strict=True)):
-        return None
-    return adapt(annotate(hint, *kept), side)
+    def adapted(self, hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint | None:
+        kind = origin_of(hint) or hint
+        is_struct = (
+            isinstance(kind, type)
+            and (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__struct_fields__"))
+            and not hasattr(kind, "__get_pydantic_core_schema__")
+        )
+        if not is_struct and not metadata:
+            return None
+        # Where nobody imported the package, nothing can be of it.
+        meta: Any = getattr(sys.modules.get("msgspec"), "Meta", ())
+        zones = [each.tz for each in metadata if isinstance(each, meta) and each.tz is not None]
+        if hint is datetime.datetime and zones:
+            hint = AwareDatetime if zones[0] else NaiveDatetime
+        kept = [_field(each) if isinstance(each, meta) else each for each in metadata]
+        if is_struct:
+            shape = _shape(hint, side)
+            convert = _constructor(hint) if side == "parameter" else _reader(hint)
+            # Errors call it by the tag where it is one of a union.
+            return annotate(shape, convert, Tag(shape.__name__), *kept)
+        if all(each is other for each, other in zip(kept, metadata, strict=True)):
+            return None
+        return adapt(annotate(hint, *kept), side)
 
 
 def _field(meta: Meta) -> object:
@@ -194,7 +186,7 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
         kinds = get_args(each.type)
         # UNSET is no value of JSON, and is not sent.
         kept = [kind for kind in kinds if kind is not UnsetType]
-        sent = each.type if len(kept) == len(kinds) else functools.reduce(operator.or_, kept)
+        sent = each.type if len(kept) == len(kinds) else Union[tuple(kept)]  # noqa: UP007
         default = MISSING if each.default is NODEFAULT or each.default is UNSET else each.default
         yield Member(each.encode_name, sent, each.name, each.name, each.required, default)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from mcp_bridge.schemas.adapters import Adapter, register
+from mcp_bridge.schemas.hints import Adapter, register
 
 
 def register_adapters() -> None:

@@ -169,6 +169,8 @@ def from_json(line: str) -> Record:
         row = json.loads(line[line.index("{") :])
         signature = row.pop(SIGNATURE, None)
         Signer(salt=_SALT).unsign(f"{json.dumps(row)}:{signature}")
+        # Lines of before there were kinds.
+        row.setdefault("kind", "tool")
         key, began = UUID(row.pop("id")), datetime.fromisoformat(row.pop("started_at"))
         started, tail = round(began.timestamp() * 1e6), key.int & (1 << TAIL_BITS) - 1
         caller = Caller(*(row.pop(name) for name in Caller._fields))

@@ -123,12 +123,13 @@ async def finish(
     if started.began is not None and not is_recorded:
         call, texts = started.call, ("", "")
         if error is not None:
+            await in_thread()
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
         if started.is_begun or not rows.leave(record):
             await in_thread()
-            rows.write_now(record)
+            (rows.write_now if started.is_begun else rows.write_later)(record)
     if tool_call_finished.receivers:
         await in_thread()
         tool_call_finished.send_robust(
@@ -236,7 +237,7 @@ def _began(
             size = len(to_json(arguments))
         if conf.audit.ARGUMENTS != "none":
             # Imported here, since by default no record has arguments.
-            from mcp_bridge.records.contents import kept_arguments
+            from mcp_bridge.records.redaction import kept_arguments
 
             kept = kept_arguments(arguments, name, _known(name, tool))
     kind = Tool.kind if tool is None else tool.kind
@@ -248,7 +249,7 @@ def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tu
     if not conf.audit.ERRORS:
         return "", ""
     # Imported here, since few calls end in an error.
-    from mcp_bridge.records.contents import kept_error
+    from mcp_bridge.records.redaction import kept_error
 
     return kept_error(error, arguments, name, _known(name, tool))
 

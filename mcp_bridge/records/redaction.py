@@ -1,11 +1,15 @@
 """
-The secrets in the arguments of a call, and the one walker that hides them.
+What a record keeps of the arguments of a call and of its error, without secrets.
 
 Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as
 SecretStr has them) and, unless all is wanted, those with the name of a secret, at any depth. A
 record is bounded text that any database takes. In other texts than JSON, only what has the form of
 a credential is found. What people read who confirm a call is for
 ``mcp_bridge.confirmation.rendering``.
+
+An error may quote the arguments: what is secret in them is hidden wherever its text repeats it,
+whole, cut, or in another case. What a tool has made of it before (a hash, another encoding) is not
+found.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,9 +26,14 @@ from typing import Final
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import SENSITIVE, names_secret
-from mcp_bridge.protocol import ProtocolError, jsonrpc
-from mcp_bridge.protocol.text import storable
+from mcp_bridge.models.outcomes import ERRORS_KEY
+from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent, jsonrpc
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import cut, storable
+from mcp_bridge.records.record import printable
 from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
+
+logger = get_logger("mcp_bridge.records")
 
 HIDDEN: Final = "[redacted]"
 CUT: Final = "…"
@@ -49,6 +58,17 @@ _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
 # The keywords whose subschemas do not mark the value of the schema: members mark themselves.
 _APART: Final = DEFINITIONS | {"properties"}
+# The characters of an error that are kept, and the pointers, none of which is longer than 100.
+_MOST_ERROR: Final = 499
+_MOST_POINTERS: Final = 4
+# The characters of arguments, the words of their secrets, and the characters of a text that are
+# looked at: it is an error that costs this, and whoever calls can make many. Beyond, all is hidden.
+_MOST_ARGUMENTS: Final = 64 * 1024
+_MOST_SECRETS: Final = 500
+_MOST_TEXT: Final = 2048
+# Of fewer characters, only a whole word is taken for a part of a secret.
+_LEAST: Final = 3
+_WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +253,72 @@ class Redactor:
 
 def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def kept_arguments(arguments: object, name: str, tool: Tool | None) -> str:
+    """Return arguments as AUDIT["ARGUMENTS"] has them kept; "" if they raise, which is logged."""
+    try:
+        limit = conf.audit.MAX_ARGUMENTS_BYTES
+        return redact_to_json(arguments, limit=limit, secrets=_secrets_of(tool))
+    except Exception:
+        logger.exception("The record of a call of %r has no arguments", name)
+        return ""
+
+
+def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
+    """
+    Return what the client reads of a CallToolResult or a ProtocolError, without secrets.
+
+    That is its text, and the JSON pointers of the arguments that it refuses, one a line. Of a
+    question, or of another exception, nothing is kept.
+    """
+    pointers: list[str] = []
+    try:
+        if isinstance(error, CallToolResult):
+            text = "\n".join(each.text for each in error.content if isinstance(each, TextContent))
+            pointers = [str(each["path"]) or "/" for each in error.meta.get(ERRORS_KEY, ())]
+        elif isinstance(error, ProtocolError):
+            text = error.message
+        else:
+            return "", ""
+        pointers = list(dict.fromkeys(pointers))[:_MOST_POINTERS]
+        shown = _without_quotations([text, *pointers], arguments, _secrets_of(tool))
+        text, *pointers = (" ".join(each.split()) for each in shown)
+    except Exception:
+        logger.exception("The record of a call of %r has no error's text", name)
+        return "", ""
+    return printable(cut(text, _MOST_ERROR)), "\n".join(printable(each[:100]) for each in pointers)
+
+
+def _secrets_of(tool: Tool | None) -> SensitiveFields:
+    return sensitive_fields(tool, by_name=conf.audit.ARGUMENTS != "full")
+
+
+def _without_quotations(
+    texts: Sequence[str], arguments: object, secrets: SensitiveFields
+) -> list[str]:
+    """Return texts without the secrets in them, or in the arguments of the call."""
+    sent = json.dumps(arguments, ensure_ascii=False, default=str)
+    if len(sent) > _MOST_ARGUMENTS:
+        return [HIDDEN] * len(texts)
+    # No text of it is cut: JSON takes six bytes for a character at most.
+    shown = redact_to_json(arguments, limit=8 * _MOST_ARGUMENTS, secrets=secrets)
+    hidden = _words(sent) - _words(shown)
+    if len(hidden) > _MOST_SECRETS:
+        return [HIDDEN] * len(texts)
+    whole = "\n".join(hidden)
+    longer = [word for word in hidden if len(word) >= _LEAST]
+
+    def without(found: re.Match[str]) -> str:
+        word = found[0].casefold()
+        is_part = len(word) >= _LEAST and word in whole
+        is_secret = word in hidden or is_part or any(each in word for each in longer)
+        return HIDDEN if is_secret else found[0]
+
+    looked_at = [text[:_MOST_TEXT] for text in texts]
+    quoted = [_WORD.sub(without, text) for text in looked_at] if hidden else looked_at
+    return [secrets.without_credentials(text) for text in quoted]
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}

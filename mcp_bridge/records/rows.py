@@ -1,13 +1,19 @@
 """
 Writing of records: at once on the caller's connection, or by the thread of ``writer``.
+
+Statements are in SQL, without signals and models, since the ORM takes twice as long. Each can be
+executed again, also where it is not known whether it was: a row is inserted unless it is there, and
+is updated to the same values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext, suppress
+from datetime import datetime
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 from django.db import (
     InterfaceError,
@@ -17,15 +23,17 @@ from django.db import (
     router,
     transaction,
 )
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models.keys import number
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.records.record import Record, as_json, from_json, printable
+from mcp_bridge.records.record import CHANGING, COLUMNS, Record, as_json, from_json, printable
 from mcp_bridge.records.repeats import Repeats, refusals
-from mcp_bridge.records.statements import insert, settle
 from mcp_bridge.records.writer import KEPT, LIMIT, Writer
 
 logger = get_logger("mcp_bridge.records")
@@ -34,6 +42,14 @@ lost = get_logger("mcp_bridge.records.lost")
 
 # The SQLSTATE of what is refused in a read-only transaction.
 READ_ONLY: Final = "25006"
+
+# What keeps an INSERT from adding a row whose key is there. MySQL's IGNORE would hide other errors.
+_UNLESS_THERE: Final = {
+    "sqlite": "ON CONFLICT DO NOTHING",
+    "postgresql": "ON CONFLICT DO NOTHING",
+    "mysql": "ON DUPLICATE KEY UPDATE {key} = {key}",
+}
+_FIELDS: Final = {each.attname: each for each in ToolCallRecord._meta.concrete_fields}
 
 # What is written: a record, or the number of a refusal's repetitions.
 Item: TypeAlias = Record | Repeats
@@ -51,18 +67,19 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
 
 
 def leave(item: Item) -> bool:
-    """Leave a record, or a number of repetitions, to the thread; False if it may not wait."""
-    try:
-        return conf.audit.WRITE == "together" and _queue(item)
-    except Exception:
-        logger.debug("A record could not be left to the thread", exc_info=True)
-        return False
+    """Leave a record to the thread, without blocking; return False if ``write_later`` has to."""
+    using = router.db_for_write(ToolCallRecord)
+    return conf.audit.WRITE == "together" and _may_wait(using) and writer.put(item, using, LIMIT)
 
 
 def write_later(item: Item) -> None:
-    """Write an item with others if it may wait, else now."""
-    if not leave(item):
-        write_now(item)
+    """Write a record, or a number of repetitions, with others where it may wait."""
+    try:
+        if conf.audit.WRITE == "together" and _queue(item):
+            return
+    except Exception:
+        logger.debug("A record could not be left to the thread", exc_info=True)
+    write_now(item)
 
 
 def write_or_count(record: Record, about: Hashable = None) -> None:
@@ -133,62 +150,31 @@ def restore(line: str) -> None:
         settle(record, using)
 
 
-def flush() -> None:
-    """
-    Wait until all that the thread has to write is written, or logged as lost, and ends its session.
-
-    Does nothing in a transaction on SQLite, for whose end the thread itself would wait.
-    """
-    writer.flush()
-
-
-def close() -> None:
-    """Write what the thread has, for as long as the end of a process may take; log what is lost."""
-    writer.close()
-
-
-class _Place(NamedTuple):
-    """
-    A database of records.
-
-    ``is_shared`` says whether another connection finds there what this one does; ``has_one_writer``
-    that callers who write only wait for each other.
-    """
-
-    is_shared: bool
-    has_one_writer: bool
-
-
+# Kept, since each task on an event loop would make a connection to ask it.
 @lru_cache(maxsize=8)
-def _place(using: str, name: object) -> _Place:
-    # Kept, since each task on an event loop would make a connection to ask it.
+def _place(using: str, name: object) -> tuple[bool, bool]:
+    """Return whether other connections find what one has written, and whether one writes alone."""
     connection = connections[using]
     is_sqlite = connection.vendor == "sqlite"
     # In a schema of this request (django-tenants); a database in memory is another one for each
     # connection, or locked by any that reads.
     is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
-    return _Place(not is_own, is_sqlite)
+    return not is_own, is_sqlite
 
 
 def _may_wait(using: str) -> bool:
     """Return whether another connection can write to the database what this one would write now."""
     # Not where that would be in somebody else's transaction.
-    if is_in_transaction(using):
-        return False
-    return _place(using, connections.settings[using]["NAME"]).is_shared
+    return not is_in_transaction(using) and _place(using, connections.settings[using]["NAME"])[0]
 
 
 def _queue(item: Item) -> bool:
-    """
-    Leave an item to the thread; return False where the caller has to write it.
-
-    SQLite takes one writer at a time, so that a caller who writes only waits for it, as for any
-    database that takes nothing just now: what the thread cannot keep is lost there, and logged.
-    """
+    """Leave an item to the thread; return False where the caller has to write it."""
     using = router.db_for_write(ToolCallRecord)
     if not _may_wait(using):
         return False
-    waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"]).has_one_writer
+    # A caller who writes then only waits: what the thread cannot keep is lost, and logged.
+    waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"])[1]
     if writer.put(item, using, KEPT if waits else LIMIT):
         return True
     if waits and writer.is_full():
@@ -198,11 +184,7 @@ def _queue(item: Item) -> bool:
 
 
 def _may_pass(error: Exception | None) -> bool:
-    """
-    Return whether a database that has failed so may do the same later.
-
-    Then it is locked, full, away or read-only, as a standby of PostgreSQL, or its session has died.
-    """
+    """Return whether a database is locked, full, away or read-only, or its session has died."""
     if isinstance(error, InternalError):
         # As psycopg and psycopg2 call it.
         codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
@@ -242,12 +224,7 @@ def _write(items: Sequence[Item], using: str) -> None:
 
 
 def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
-    """
-    Write items together; return those that are to wait on.
-
-    What fails is tried again on a fresh connection, and then one by one, so that a bad one takes no
-    other with it; that is lost, and logged. Nothing is tried again at once that waits for a lock.
-    """
+    """Write items, together or one by one; return those that wait on. A bad one is logged."""
     error: Exception | None = None
     # A session that has died is another one then; a lock of SQLite has been waited for already.
     for _ in range(1 if connections[using].vendor == "sqlite" else 2):
@@ -271,6 +248,83 @@ def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
     return ()
 
 
+def insert(records: Sequence[Record], using: str, *, unsynced: bool = False) -> None:
+    """Insert records unless they are there, all or none of them."""
+    connection = connections[using]
+    vendor = connection.vendor
+    if vendor not in _UNLESS_THERE:
+        manager = ToolCallRecord._default_manager.using(using)
+        for each in records:
+            values = dict(zip(COLUMNS, each.values(), strict=True))
+            manager.get_or_create(values, pk=each.key)
+        return
+    rows = [_row(each, connection) for each in records]
+    sql, places, end = _insert_sql(using)
+    # In this transaction PostgreSQL does not wait for the disk: the row outlives this process in
+    # any case, and the disk has it before what is committed after it.
+    if unsynced and vendor == "postgresql" and not connection.in_atomic_block:
+        end += " RETURNING set_config('synchronous_commit', 'off', true)"
+    with connection.cursor() as cursor:
+        if vendor == "sqlite" and len(rows) > 1:
+            with transaction.atomic(using=using):
+                cursor.executemany(f"{sql} {places} {end}", rows)
+        else:
+            # In one way to the server and back.
+            all_places = ", ".join([places] * len(rows))
+            cursor.execute(f"{sql} {all_places} {end}", list(chain(*rows)))
+
+
+def settle(record: Record, using: str) -> None:
+    """Write how a call has ended, or how often it was refused, into its row, there or not."""
+    connection = connections[using]
+    row = _row(record, connection)
+    with connection.cursor() as cursor:
+        # A success that is committed with what the tool wrote stays, if the commit seemed to fail.
+        sql = _update_sql(using)
+        cursor.execute(sql, [*row[CHANGING:], row[0], Outcome.SUCCEEDED.value, record.times])
+        is_found = cursor.rowcount
+    if not is_found:
+        insert([record], using)
+
+
+def _row(record: Record, connection: BaseDatabaseWrapper) -> list[Any]:
+    """Return the values of a record by column, as the database takes them."""
+    moment, tail, _, (user_id, *_), *_ = record.began
+    if type(user_id) is not int:
+        user_id = _FIELDS["user_id"].get_db_prep_save(user_id, connection)
+    if connection.vendor in _UNLESS_THERE:
+        key: Any = f"{number(moment, tail):032x}"
+    else:
+        key = _FIELDS["id"].get_db_prep_save(record.key, connection)
+    began = datetime.fromtimestamp(moment / 1e6, connection.timezone)
+    if not connection.features.supports_timezones:
+        # As its field would do, with more care.
+        began = began.replace(tzinfo=None)
+    return [key, connection.ops.adapt_datetimefield_value(began), user_id, *record.others()]
+
+
+@lru_cache(maxsize=8)
+def _insert_sql(using: str) -> tuple[str, str, str]:
+    """Return the parts of an INSERT: up to VALUES, the places of a row, and what follows them."""
+    quote = connections[using].ops.quote_name
+    columns = ", ".join(quote(str(_FIELDS[name].column)) for name in COLUMNS)
+    table, key = quote(ToolCallRecord._meta.db_table), quote(str(_FIELDS["id"].column))
+    end = _UNLESS_THERE[connections[using].vendor].format(key=key)
+    return f"INSERT INTO {table} ({columns}) VALUES", f"({', '.join(['%s'] * len(COLUMNS))})", end
+
+
+@lru_cache(maxsize=8)
+def _update_sql(using: str) -> str:
+    quote = connections[using].ops.quote_name
+    column = {name: quote(str(each.column)) for name, each in _FIELDS.items()}
+    changes = ", ".join(f"{column[name]} = %s" for name in COLUMNS[CHANGING:])
+    table = quote(ToolCallRecord._meta.db_table)
+    return (
+        f"UPDATE {table} SET {changes} "
+        f"WHERE {column['id']} = %s AND {column['outcome']} <> %s AND {column['times']} <= %s"
+    )
+
+
 def _log_loss(item: Item, error: Exception | None) -> None:
     record = item if isinstance(item, Record) else item.take()
     text = "The record of a call of %r is lost: it was not written"
@@ -285,3 +339,7 @@ def _lose(items: Sequence[Item]) -> None:
 
 
 writer: Final = Writer(_write_batch, _lose)
+# Waits until all that the thread has to write is written, or logged as lost, and ends its session.
+flush: Final = writer.flush
+# Writes what the thread has, for as long as the end of a process may take; logs what is lost.
+close: Final = writer.close

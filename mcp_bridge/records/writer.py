@@ -217,11 +217,7 @@ class Writer:
                     kept += [(using, each) for each in rows]
                     break
                 size = min(2 * size, BATCH)
-        self._log_attempt(len(failed) + len(kept))
-        return kept + failed if len(failed) == 1 else failed + kept
-
-    def _log_attempt(self, waiting: int) -> None:
-        if waiting:
+        if waiting := len(failed) + len(kept):
             if not self._attempts:
                 text = "%s records of calls wait: the database takes none just now"
                 logger.warning(text, waiting)
@@ -229,14 +225,10 @@ class Writer:
         elif self._attempts:
             logger.warning("The records of calls that have waited are written")
             self._attempts = 0
+        return kept + failed if len(failed) == 1 else failed + kept
 
     def _take(self, idle: float) -> tuple[list[tuple[str, Record]], int] | None:
-        """
-        Wait for records, and return them with the number of the ``flush`` that wants them, or 0.
-
-        Returns none after ``idle`` seconds without any, and None where that is at once: then the
-        thread is to end.
-        """
+        """Return records, and the number of the ``flush`` that waits, or 0; None to end."""
         with self._changed:
             idle_at = monotonic() + idle
             while not (self._waiting or self._asked > self._answered):
@@ -261,11 +253,7 @@ class Writer:
 
 
 def _is_server_ending() -> bool:
-    """
-    Return whether the server of this process has been told to end.
-
-    uvicorn ends with the signal's default action, so that nothing runs at the exit: the method
-    that it has set as the handler is that of the server, which says so.
-    """
+    """Return whether the server of this process has been told to end."""
+    # uvicorn runs nothing at the exit, and has a method of its server handle the signal.
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     return getattr(server, "should_exit", False) is True

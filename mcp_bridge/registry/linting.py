@@ -26,7 +26,7 @@ from mcp_bridge.registry.definitions import (
     sent_definition,
     tokens_of,
 )
-from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
+from mcp_bridge.schemas.validation import FORMATS, Bounded
 from mcp_bridge.schemas.walk import MAX_BYTES, MAX_DEPTH, SchemaDocument, depth_of, size_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -145,11 +145,12 @@ def _hints(feature: Feature, schemas: _Schemas) -> Iterator[str]:
 @rule("A client that sends the default is refused: change it, or the schema.", id="mcp_bridge.W008")
 def _defaults(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        document = SchemaDocument(json.loads(json.dumps(schema)))
-        document.localize()
+        document = SchemaDocument(schema)
         validator = Bounded(document.root, registry=Registry(), format_checker=_FORMATS)
+        # References inside a schema with an $id of its own would be looked for outside it.
+        has_own_ids = any("$id" in each for each in document.subschemas[1:])
         for part in document.subschemas:
-            if "default" not in part:
+            if "default" not in part or has_own_ids:
                 continue
             try:
                 if validator.evolve(schema=part).is_valid(part["default"]):

@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from time import monotonic
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from django.conf import settings
 from django.core import checks
@@ -59,7 +59,8 @@ class Snapshot:
         self.candidates = candidates
         self._ordered = tuple(sorted(features, key=_KEY))
         self._keys = frozenset(map(_KEY, self))
-        self.tools = {each.name: each for each in self if isinstance(each, Tool)}
+        tools = (each for each in self if each.kind == Tool.kind)
+        self.tools = {each.name: each for each in cast("Iterable[Tool]", tools)}
         self.messages = tuple(messages)
         self.has_public = any(each.access.public for each in self)
         # Any text that is no str may be a lazy translation.
@@ -414,7 +415,11 @@ class Registry:
         self, of_code: Snapshot, found: Mapping[Key, ToolSetting]
     ) -> tuple[Snapshot, frozenset[str]]:
         """Return the tools of the code with those that are switched on, and the names of others."""
-        names = {each.name for each in found.values() if tool_status.is_switched_on(each)}
+        names = {
+            each.name
+            for each in found.values()
+            if each.kind == Tool.kind and tool_status.is_switched_on(each)
+        }
         features, messages, unbuilt = list(of_code), list(of_code.messages), set[str]()
         for name in sorted(names - of_code.tools.keys()) if of_code.candidates else ():
             tool = of_code.candidates.get(name)

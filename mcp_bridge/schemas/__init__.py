@@ -6,10 +6,10 @@ Signature, hints and docstring to JSON Schema, and its enforcement: all of it by
 
 from __future__ import annotations
 
-from mcp_bridge.schemas.fields import forget_fields
+from mcp_bridge.schemas.core_schemas import forget_hints
 from mcp_bridge.schemas.headers import McpHeader, header_parameters
 from mcp_bridge.schemas.inputs import Inputs
-from mcp_bridge.schemas.outputs import Outputs, forget_results
+from mcp_bridge.schemas.outputs import Outputs
 from mcp_bridge.schemas.signatures import Signature, UnsupportedSignature
 
 __all__ = [
@@ -21,9 +21,3 @@ __all__ = [
     "forget_hints",
     "header_parameters",
 ]
-
-
-def forget_hints() -> None:
-    """Have each hint read anew: what a type says of itself may be another thing by now."""
-    forget_fields()
-    forget_results()

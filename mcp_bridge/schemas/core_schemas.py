@@ -9,22 +9,36 @@ core schema is replaced.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from types import GenericAlias
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, Self, TypeAlias, cast
 
 from annotated_types import Len
 from pydantic import ConfigDict, TypeAdapter
+from pydantic.warnings import ArbitraryTypeWarning, UnsupportedFieldAttributeWarning
 from pydantic_core import to_jsonable_python
 
-from mcp_bridge.schemas.adapters import Side, adapt
 from mcp_bridge.schemas.hints import (
+    Side,
     TypeHint,
+    adapt,
     annotate,
     description_in,
+    identity,
     without_metadata,
 )
 
+# Strict JSON mode, so that the schema is enforced as it reads.
+CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    val_json_bytes="base64",
+    ser_json_bytes="base64",
+    ser_json_inf_nan="constants",
+)
 # A core schema or a part of one, such as a field. pydantic's own type is a union of TypedDicts,
 # which has no name for a rewritten copy.
 CoreNode: TypeAlias = dict[str, Any]
@@ -166,34 +180,78 @@ def with_names(schema: CoreNode) -> CoreNode:
     return changed(schema)
 
 
-def with_adapted(
-    build: Callable[[ConfigDict], CoreNode], config: ConfigDict, side: Side
-) -> tuple[CoreNode, bool]:
-    """Return what ``build`` makes with a config, adapted types replaced, and whether any was."""
-    schema = with_names(build(ConfigDict(**{**config, "arbitrary_types_allowed": True})))
-    # Equal hints are adapted once, since adapters may make classes of their own.
-    adapted = functools.cache(functools.partial(adapt, side=side))
-    hints = [hint for hint in map(_hint, parts(schema)) if hint is not None]
-    if any(adapted(hint) != hint for hint in hints):
-        return gather_definitions(_swap_adapted(schema, adapted)), True
-    if any(each.get("type") == "is-instance" for each in parts(schema)):
-        # Perhaps of a class that pydantic cannot read: then it says so.
-        return build(config), False
-    return schema, False
+class ReadHint:
+    """
+    A hint as pydantic reads it for one side; ``core`` is its core schema.
+
+    ``of()`` reads a hint once, until forget_hints() is called; one that an adapter changes, each
+    time. ``hint`` is as it was written, and ``adapted`` what an adapter made of it.
+    """
+
+    side: ClassVar[Side]
+    _known: ClassVar[dict[Hashable, Any]] = {}
+
+    def __init__(self, hint: TypeHint) -> None:
+        # Its key holds ids, which are its own as long as the hint is alive.
+        self.hint = hint
+        with _reading_hints():
+            self.adapted = adapt(hint, self.side)
+            self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
+        self._is_shared = self.adapted is hint and not is_changed
+
+    @classmethod
+    def of(cls, hint: TypeHint) -> Self:
+        """Return what is known of a hint, or read it."""
+        key = cls, identity(hint)
+        found: Self | None = cls._known.get(key)
+        if found is None:
+            found = cls(hint)
+            if found._is_shared:
+                cls._known[key] = found
+        return found
+
+
+def forget_hints() -> None:
+    """Have each hint read anew: what a type says of itself may be another thing by now."""
+    ReadHint._known.clear()
+
+
+@contextmanager
+def _reading_hints() -> Iterator[None]:
+    """Raise TypeError for a hint that is no type, such as ``[int]``, of which pydantic warns."""
+    with warnings.catch_warnings():
+        # The dict that a procedure receives is its own, so nothing has to protect its items.
+        warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
+        # _Hint of inputs looks after these itself.
+        warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+        warnings.simplefilter("error", ArbitraryTypeWarning)
+        try:
+            yield
+        except ArbitraryTypeWarning as warning:
+            raise TypeError(str(warning).partition(" (")[0]) from warning
 
 
 def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
-    """Return the core schema of a hint that may hold adapted types, as with_adapted() does."""
+    """Return the core schema of a hint with adapted types in it replaced, and whether any was."""
+    # Equal hints are adapted once, since adapters may make classes of their own.
+    adapted = functools.cache(functools.partial(adapt, side=side))
+    schema = with_names(_read(hint, ConfigDict(**{**config, "arbitrary_types_allowed": True})))
+    hints = [each for each in map(_hint, parts(schema)) if each is not None]
+    if any(adapted(each) != each for each in hints):
+        return gather_definitions(_swap_adapted(schema, adapted)), True
+    if any(each.get("type") == "is-instance" for each in parts(schema)):
+        # Perhaps of a class that pydantic cannot read: then it says so.
+        return _read(hint, config), False
+    return schema, False
 
-    def build(config: ConfigDict) -> CoreNode:
-        # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
-        adapter = TypeAdapter(tuple[hint], config=config)
-        # Where a name is not known, this says which; else it does nothing.
-        adapter.rebuild()
-        core = cast(CoreNode, adapter.core_schema)
-        return change_root(core, lambda root: root["items_schema"][0])
 
-    return with_adapted(build, config, side)
+def _read(hint: TypeHint, config: ConfigDict) -> CoreNode:
+    # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
+    adapter = TypeAdapter(tuple[(hint,)], config=config)
+    # Where a name is not known, this says which; else it does nothing.
+    adapter.rebuild()
+    core = cast(CoreNode, adapter.core_schema)
+    return change_root(core, lambda root: root["items_schema"][0])
 
 
 def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:

@@ -1,7 +1,7 @@
 """
 Generate pydantic's JSON Schemas (2020-12), and make them as simple as strict clients want them.
 
-Titles that only repeat a name are left out; for the rest see ``bundle``.
+Titles that only repeat a name are left out; for the rest see ``Bundler``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import base64
 import json
 import math
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic.json_schema import (
@@ -23,7 +21,6 @@ from pydantic.json_schema import (
     JsonSchemaValue,
     JsonSchemaWarningKind,
 )
-from pydantic.warnings import ArbitraryTypeWarning
 from pydantic_core import (
     CoreSchema,
     PydanticSerializationError,
@@ -31,9 +28,9 @@ from pydantic_core import (
 )
 
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.bundle import DEFINITIONS, Bundler
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
 from mcp_bridge.schemas.strictness import LONGEST_DECIMAL
+from mcp_bridge.schemas.walk import DEFS, Bundler
 
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
@@ -191,38 +188,13 @@ def generate(
     return simplify(SchemaGenerator(of_results=of_results).generate(schema, mode))
 
 
-@contextmanager
-def reading_hints() -> Iterator[None]:
-    """
-    Silence pydantic's warning about TypedDicts with ReadOnly items while it reads hints.
-
-    Raises TypeError for a hint that is not a type, such as ``[int]``: pydantic only warns.
-    """
-    with warnings.catch_warnings():
-        # The dict that a procedure receives is its own, so nothing has to protect its items.
-        warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-        warnings.simplefilter("error", ArbitraryTypeWarning)
-        try:
-            yield
-        except ArbitraryTypeWarning as warning:
-            raise TypeError(str(warning).partition(" (")[0]) from warning
-
-
 def simplify(schema: JSONSchema) -> JsonSchemaValue:
     """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
-    definitions = {
-        DEFINITIONS + name: {
-            key: value for key, value in each.items() if not _names_itself(name, key, value)
-        }
-        for name, each in schema.get("$defs", {}).items()
-    }
+    definitions = {DEFS + name: dict(each) for name, each in schema.get("$defs", {}).items()}
+    for name, each in definitions.items():
+        # A title made of a class's name, which arguments may follow.
+        title = re.escape(re.sub(r"\W", "_", str(each.get("title"))))
+        if re.search(rf"(^|/|__){title}_|{title}$", name):
+            each.pop("title", None)
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
     return Bundler(definitions.__getitem__).inlined(root)
-
-
-def _names_itself(name: str, key: str, value: object) -> bool:
-    """Return whether it is a title made of a class's name, which arguments may follow."""
-    if key != "title":
-        return False
-    title = re.escape(re.sub(r"\W", "_", str(value)))
-    return re.search(rf"{title}$|(^|__){title}_", name) is not None

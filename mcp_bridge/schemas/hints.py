@@ -1,4 +1,8 @@
-"""Take type hints apart, and put them together again."""
+"""
+Type hints taken apart and put together again, and those that pydantic cannot read adapted.
+
+A layer above teaches the schemas types by adapters.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,20 @@ import collections.abc
 import functools
 import types
 import typing
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import is_dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    LiteralString,
+    TypeAlias,
+    get_args,
+    get_origin,
+)
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -18,6 +33,7 @@ from typing_extensions import get_type_hints, is_typeddict
 # read by origin_of(), get_args() and getattr().
 TypeHint: TypeAlias = Any
 
+Side = Literal["parameter", "result"]
 UNIONS: Final = (typing.Union, types.UnionType)
 # Typed so, since it returns what any class may be.
 origin_of: Final[Callable[[TypeHint], TypeHint]] = get_origin
@@ -39,19 +55,6 @@ def split_annotated(hint: TypeHint) -> tuple[TypeHint, tuple[Any, ...]]:
 def annotate(hint: TypeHint, *metadata: object) -> TypeHint:
     """Return the hint with metadata in an ``Annotated``, or itself where there is none."""
     return Annotated[(hint, *metadata)] if metadata else hint
-
-
-def change_arguments(hint: TypeHint, change: Callable[[TypeHint], TypeHint]) -> TypeHint:
-    """Return a union or container with its arguments changed; the hint itself if none was."""
-    inner, metadata = split_annotated(hint)
-    origin = origin_of(inner)
-    if origin not in UNIONS and origin not in _CONTAINERS:
-        return hint
-    before = get_args(inner)
-    after = tuple(map(change, before))
-    if all(one is other for one, other in zip(before, after, strict=True)):
-        return hint
-    return annotate(typing.Union[after] if origin in UNIONS else origin[after], *metadata)  # noqa: UP007
 
 
 def without_metadata(hint: TypeHint) -> TypeHint:
@@ -103,3 +106,75 @@ def members_of(kind: type) -> dict[str, TypeHint] | None:
             # pydantic may know the name, such as that of a class inside a function, or reports it.
             return None
     return None
+
+
+class Adapter:
+    """One kind of types as parameters and results: pass an instance of a subclass to register()."""
+
+    def adapted(self, hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint | None:
+        """
+        Return a hint that pydantic reads in place of ``hint``, with the ``metadata`` around it.
+
+        None leaves it to the next adapter. Raises TypeError for a type that cannot be on this side,
+        with what to write instead.
+        """
+        return None
+
+    def items(self, value: Any) -> Iterable[object] | None:
+        """Return the items of a result that is a collection but no list; None for any other."""
+        return None
+
+    def has_members(self, value: object) -> bool:
+        """Return whether the attributes of a result are the members that its hint declares."""
+        return False
+
+
+ADAPTERS: Final[list[Adapter]] = []
+# Exceptions by which a type cannot be read now, and may be later: no errors of the hint.
+TRANSIENT: Final[set[type[Exception]]] = set()
+
+
+# The list that collects notes on the hints being adapted, if there is one.
+_NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
+
+
+@contextmanager
+def collected_notes(notes: list[str]) -> Iterator[None]:
+    """Collect the notes of adapters in a list, each once, while the context is open."""
+    token = _NOTES.set(notes)
+    try:
+        yield
+    finally:
+        _NOTES.reset(token)
+
+
+def note(text: str) -> None:
+    """Note a gap in the schema of the hint being adapted, for a warning of the checks."""
+    notes = _NOTES.get()
+    if notes is not None and text not in notes:
+        notes.append(text)
+
+
+def register(adapter: Adapter) -> None:
+    """Ask an adapter after those registered before; a second one of a class is ignored."""
+    if not any(type(each) is type(adapter) for each in ADAPTERS):
+        ADAPTERS.append(adapter)
+
+
+def adapt(hint: TypeHint, side: Side) -> TypeHint:
+    """Return a hint with every adapted type in it replaced, in unions and containers too."""
+    inner, metadata = split_annotated(hint)
+    if inner is LiteralString:
+        # At run time a literal string cannot be told from any other.
+        return annotate(str, *metadata)
+    for adapter in ADAPTERS:
+        found = adapter.adapted(inner, metadata, side)
+        if found is not None:
+            return found
+    origin, before = origin_of(inner), get_args(inner)
+    if origin not in UNIONS and origin not in _CONTAINERS:
+        return hint
+    after = tuple(adapt(each, side) for each in before)
+    if all(one is other for one, other in zip(before, after, strict=True)):
+        return hint
+    return annotate(typing.Union[after] if origin in UNIONS else origin[after], *metadata)  # noqa: UP007

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final, cast
 
+from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import SchemaValidator
+from pydantic_core import PydanticKnownError, SchemaValidator
 
 from mcp_bridge.protocol.jsonrpc import split_at_quotes
-from mcp_bridge.schemas.adapters import TRANSIENT
-from mcp_bridge.schemas.fields import CONFIG, Fields
-from mcp_bridge.schemas.hints import TypeHint
+from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
+from mcp_bridge.schemas.generator import generate, plain_default
+from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
+from mcp_bridge.schemas.limits import limited_steps, with_bounds
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
-from mcp_bridge.schemas.steps import limited_steps
 from mcp_bridge.schemas.strictness import strict_validator
 
 # Of a text with more values than that, or more bytes in the names of its objects, no array or dict
@@ -23,36 +27,119 @@ LONG_NAMES: Final = 4096
 # The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
 # them would take gigabytes of memory.
 LONGEST_NAME: Final = 1000
-
-__all__ = ["CONFIG", "LONGEST_NAME", "Inputs", "TooLongNameError"]
+# With a factory, whose value is never used, the schema shows no default.
+_ABSENT: Final[CoreNode] = {"type": "default", "default_factory": lambda: None}
+# What a field's metadata says in its JSON Schema, in pydantic's order.
+_UPDATES: Final = ("title", "description", "deprecated", "examples")
 
 
 class TooLongNameError(Exception):
     """An object has a name of more than LONGEST_NAME bytes."""
 
 
-class _Size(NamedTuple):
-    """How many values a JSON text has, how long the names in it are, and the longest of them."""
+# The arguments of every tool are instances of it. A docstring would stand in every input schema.
+class Arguments(BaseModel):
+    model_config = CONFIG
 
-    values: int
-    names: int
-    longest_name: int
 
-    @classmethod
-    def of(cls, body: bytes) -> _Size:
-        """Measure a JSON text that was written without blanks."""
-        outside, names, longest = body, 0, 0
-        # In a short one the commas of texts do not matter, nor do names.
-        if len(body) > LONGEST_NAME:
-            parts = split_at_quotes(body)
-            outside = b"".join(parts[::2])
-            followed = zip(parts[1::2], parts[2::2], strict=True)
-            found = [text for text, rest in followed if rest[:1] == b":"]
-            names = longest = len(b"".join(found))
-            if names > LONGEST_NAME:
-                longest = max(map(len, found))
-        values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        return cls(values, names, longest)
+_MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
+
+
+def _measured(body: bytes) -> tuple[int, int, int]:
+    """Return how many values a JSON text without blanks has, and the bytes of all names and one."""
+    outside, names, longest = body, 0, 0
+    # In a short one the commas of texts do not matter, nor do names.
+    if len(body) > LONGEST_NAME:
+        parts = split_at_quotes(body)
+        outside = b"".join(parts[::2])
+        followed = zip(parts[1::2], parts[2::2], strict=True)
+        found = [len(text) for text, rest in followed if rest[:1] == b":"]
+        names, longest = sum(found), max(found, default=0)
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{"), names, longest
+
+
+class _Hint(ReadHint):
+    """A hint without the name, the default and the text of one parameter."""
+
+    side = "parameter"
+
+    def __init__(self, hint: TypeHint) -> None:
+        super().__init__(hint)
+        core = with_bounds(self.core)
+        kinds = [each["cls"] for each in parts(core) if each.get("type") == "is-instance"]
+        self._has_path = any(isinstance(it, type) and issubclass(it, os.PathLike) for it in kinds)
+        # Those that ``core`` refers to.
+        self.definitions: list[CoreNode] = core.get("definitions", [])
+        root: CoreNode = {**(core["schema"] if self.definitions else core)}
+        root["metadata"] = {**root.get("metadata", {})}
+        self._updates: dict[str, Any] = root["metadata"].pop("pydantic_js_updates", {})
+        given = [each for each in split_annotated(hint)[1] if isinstance(each, FieldInfo)]
+        self._has_text = any(each.description for each in given)
+        defaults = [each for each in given if not each.is_required()]
+        self.has_default = bool(defaults)
+        for each in defaults[-1:]:
+            name = "default" if each.default_factory is None else "default_factory"
+            root = {"type": "default", "schema": root, name: getattr(each, name)}
+        self.core = root
+        # An adapter knows more, such as the model that a number is the id of.
+        self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
+        whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
+        # None where it depends on what stands beside it.
+        self._schema: JsonSchemaValue | None = (
+            None if "$defs" in whole else whole["properties"]["p"]
+        )
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it is of plain data, whose check runs no code of the site's own."""
+        return is_plain(self.core, self.definitions)
+
+    def refuse_paths(self, place: str) -> None:
+        """Raise UnsupportedSignature for a hint that holds a path."""
+        if self._has_path:
+            raise UnsupportedSignature(
+                f"{place} holds a path, by which a caller could name any of the server's files; "
+                "take a str that names what callers may use, or the content itself as a str or "
+                "bytes"
+            )
+
+    def field(self, parameter: Parameter) -> CoreNode:
+        """Return the core schema of a parameter's field."""
+        core = self.core
+        if parameter.may_be_absent:
+            core = core if self.has_default else {**_ABSENT, "schema": core}
+        elif _has_default(parameter):
+            core = core if self.has_default else {"type": "default", "schema": core}
+            core = {**core, "default": parameter.default}
+            core.pop("default_factory", None)
+        texts = self._texts(parameter)
+        return {
+            **_field(core),
+            "validation_alias": parameter.name,
+            "serialization_alias": parameter.name,
+            "metadata": {"pydantic_js_updates": texts} if texts else {},
+        }
+
+    def property(self, parameter: Parameter) -> JsonSchemaValue | None:
+        """Return the JSON Schema of a parameter, or None where only that of all is one."""
+        texts, has_default = self._texts(parameter), _has_default(parameter)
+        if self._schema is None or (has_default and self.has_default):
+            return None
+        if parameter.may_be_absent or not has_default:
+            return {**self._schema, **texts} if texts else self._schema
+        try:
+            return {**self._schema, "default": plain_default(parameter.default), **texts}
+        except TypeError:
+            return None
+
+    def _texts(self, parameter: Parameter) -> dict[str, Any]:
+        text, more = parameter.description, self._adapters_text
+        if not text or self._has_text:
+            return self._updates
+        if more:
+            text += ("" if text.endswith((".", "!", "?")) else ".") + f" {more}"
+        texts = {**self._updates, "description": text}
+        return {key: texts[key] for key in _UPDATES if key in texts}
 
 
 class Inputs:
@@ -69,76 +156,123 @@ class Inputs:
 
     def __init__(self, signature: Signature) -> None:
         self.errors: list[str] = []
-        parameters = signature.parameters
-        try:
-            self._fields, self.schema = _read(parameters, signature.extra)
-        except Exception:
-            parameters = tuple(map(self._readable, parameters))
-            self._fields, self.schema = _read(parameters, signature.extra)
         # Fields have names of their own, since a parameter may be called what no field may.
-        self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
+        self._parameters = {f"p{index}": each for index, each in enumerate(signature.parameters)}
+        self._hints = {name: self._hint(each) for name, each in self._parameters.items()}
+        self.names = {name: each.name for name, each in self._parameters.items()}
         # A default inside a hint is one that the function does not know of.
         self.given = {
-            f"p{index}"
-            for index, each in enumerate(parameters)
+            name
+            for name, each in self._parameters.items()
             if each.default is MISSING and not each.may_be_absent
         }
-        self.is_plain = self._fields.is_plain
+        self._rest: CoreNode | None = None
+        hints = list(self._hints.values())
         self.is_open = signature.extra is not MISSING
         self.hidden = signature.hidden if self.is_open else frozenset()
+        if self.is_open:
+            rest = _Hint.of(dict[str, signature.extra])  # type: ignore[name-defined]
+            rest.refuse_paths("what it takes by **")
+            # Not by the config of the model, which those of nested classes follow.
+            self._rest = rest.core["values_schema"]
+            hints.append(rest)
+        self.is_plain = all(each.is_plain for each in hints)
+        definitions = {each["ref"]: each for hint in hints for each in hint.definitions}
+        self._definitions = list(definitions.values())
+        self.schema = self._composed() or generate(self._core(), "validation")
+        self.schema.setdefault("properties", {})
+        if not self.is_open or signature.extra is Any:
+            self.schema["additionalProperties"] = self.is_open
         # Made when the first call comes: many of the tools of a process may never be called.
-        self._validators: dict[tuple[bool, bool], SchemaValidator] = {}
-        self._is_recursive = False
+        self._validators: dict[bool, SchemaValidator] = {}
 
-    def read(
-        self, body: bytes, *, whole_numbers: bool = False, takes_long_names: bool = False
-    ) -> Any:
-        """
-        Return an instance of JSON text; with ``whole_numbers``, 2.0 is an integer.
-
-        Raises ValidationError, with all errors unless the text has very many values or long names,
-        TooManyStepsError, and, unless it takes those, TooLongNameError.
-        """
-        size = _Size.of(body)
-        if size.longest_name > LONGEST_NAME and not takes_long_names:
-            raise TooLongNameError
-        stops_early = size.values > MANY_VALUES or size.names > LONG_NAMES
-        validator = self.validator(whole_numbers=whole_numbers, stops_early=stops_early)
-        if not self._is_recursive:
-            return validator.validate_json(body)
-        with limited_steps(size.values):
-            return validator.validate_json(body)
-
-    def validator(
-        self, *, whole_numbers: bool = False, stops_early: bool = False
-    ) -> SchemaValidator:
-        """Return the validator with these options of strict_validator()."""
-        known = self._validators.get((whole_numbers, stops_early))
-        if known is None:
-            core = self._fields.core()
-            self._is_recursive = core["type"] == "definitions"
-            known = strict_validator(
-                core, receives=True, whole_numbers=whole_numbers, stops_early=stops_early
-            )
-            self._validators[whole_numbers, stops_early] = known
-        return known
-
-    def _readable(self, parameter: Parameter) -> Parameter:
-        """Return the parameter, or one that takes any value where pydantic cannot read its hint."""
+    def _hint(self, parameter: Parameter) -> _Hint:
         try:
-            _read((parameter,))
-        except tuple(TRANSIENT | {UnsupportedSignature}):
+            found = _Hint.of(parameter.hint)
+        except tuple(TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(
                 f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
             )
-            return replace(parameter, hint=Any)
-        return parameter
+            return _Hint.of(Any)
+        found.refuse_paths(f"its parameter {parameter.name!r}")
+        return found
+
+    def _core(self) -> CoreNode:
+        fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
+        return _model(fields, self._rest, self._definitions)
+
+    def _composed(self) -> JsonSchemaValue | None:
+        """Return the schema made of those of the hints, or None if one of them cannot be."""
+        if self._rest not in (None, {"type": "any"}):
+            return None
+        properties: dict[str, JsonSchemaValue] = {}
+        required = []
+        for name, hint in self._hints.items():
+            parameter = self._parameters[name]
+            if (found := hint.property(parameter)) is None:
+                return None
+            properties[parameter.name] = found
+            if not _has_default(parameter) and not hint.has_default:
+                required.append(parameter.name)
+        composed = {"type": "object", "properties": properties}
+        return {**composed, "required": required} if required else composed
+
+    def read(self, body: bytes, *, takes_long_names: bool = False) -> Any:
+        """
+        Return an instance of JSON text.
+
+        Raises ValidationError, with all errors unless the text has very many values or long names,
+        TooManyStepsError, and, unless it takes those, TooLongNameError.
+        """
+        values, names, longest = _measured(body)
+        if longest > LONGEST_NAME and not takes_long_names:
+            raise TooLongNameError
+        stops_early = values > MANY_VALUES or names > LONG_NAMES
+        validator = self.validator(stops_early=stops_early)
+        if not self._definitions:
+            return validator.validate_json(body)
+        with limited_steps(values):
+            return validator.validate_json(body)
+
+    def validator(self, *, stops_early: bool = False) -> SchemaValidator:
+        """Return the validator of arguments."""
+        if stops_early not in self._validators:
+            self._validators[stops_early] = strict_validator(
+                self._core(), receives=True, guards={"int": _whole}, stops_early=stops_early
+            )
+        return self._validators[stops_early]
 
 
-def _read(
-    parameters: tuple[Parameter, ...], extra: TypeHint = MISSING
-) -> tuple[Fields, JsonSchemaValue]:
-    fields = Fields(parameters, extra)
-    return fields, fields.schema()
+def _whole(value: object) -> object:
+    # To JSON Schema 2.0 is an integer too.
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        # pydantic makes no integers of larger floats.
+        return value if abs(value) < 2**53 else int(value)
+    raise PydanticKnownError("int_type")
+
+
+def _field(core: CoreNode) -> CoreNode:
+    return {"type": "model-field", "schema": core}
+
+
+def _has_default(parameter: Parameter) -> bool:
+    # To pydantic an ellipsis is no default.
+    has_own = parameter.default is not MISSING and parameter.default is not ...
+    return has_own or parameter.may_be_absent
+
+
+def _model(
+    fields: Mapping[str, CoreNode], rest: CoreNode | None, definitions: list[CoreNode]
+) -> CoreNode:
+    """Return the core schema of the model of some fields; ``rest`` is that of all others."""
+    root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
+    if rest is not None:
+        root["schema"]["extras_schema"] = rest
+        root["config"] = {**_MODEL["config"], "extra_fields_behavior": "allow"}
+    if not definitions:
+        return root
+    return {"type": "definitions", "schema": root, "definitions": definitions}

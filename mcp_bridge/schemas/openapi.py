@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import Final, TypeGuard
 from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
-from mcp_bridge.schemas.bundle import Bundler, TooLarge, strict
-from mcp_bridge.schemas.openapi_keywords import (
-    ABOUT,
-    PARTS,
-    TYPES,
-    VALUES,
-    Schema,
-    about_of,
-    add_parts,
-    nullable,
-    translate,
-    unmatchable,
-)
-from mcp_bridge.schemas.walk import MAX_DEPTH
+from mcp_bridge.schemas.walk import MAX_DEPTH, Bundler, TooLarge, strict
 
+Schema = dict[str, object]
+
+_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+# Keywords that say something of a value but do not restrict it.
+_ABOUT: Final = frozenset({"title", "description", "default", "deprecated"})
+PLAIN: Final = _ABOUT | {"type", "properties", "required", "additionalProperties"}
+_PARTS: Final = frozenset(
+    {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
+)
 # No schema within the bounds stands inside more others.
 _MAX_LEVELS: Final = 40
 # No document that people write refers more often from one place to the next.
 _MAX_HOPS: Final = 32
 # Formats that clients assert and answers break, by a missing offset or a fraction.
 _UNHELD: Final = ("date-time", "time", "duration")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+# The keywords that are kept, with what says whether a value is one that they may have.
+_VALUES: Final[dict[str, Callable[[object], bool]]] = {
+    **dict.fromkeys(
+        ("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"),
+        lambda value: isinstance(value, str) and value != "",
+    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems")
+        + ("minProperties", "maxProperties", "minContains", "maxContains"),
+        lambda value: type(value) is int and value >= 0,
+    ),
+    **dict.fromkeys(("deprecated", "uniqueItems"), lambda value: value is True),
+    **dict.fromkeys(("default", "const"), lambda value: True),
+    "type": lambda value: isinstance(value, str) or (_is_texts(value) and value != []),
+    "enum": lambda value: isinstance(value, list) and value != [],
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "dependentRequired": lambda value: (
+        isinstance(value, Mapping) and all(map(_is_texts, value.values()))
+    ),
+}
 
 
 class Unmappable(ValueError):
@@ -45,11 +74,6 @@ class Side(Enum):
     # Without defaults: a client that fills them in would overwrite what it does not mean.
     PATCH = "patch"
     OUTPUT = "output"
-
-    @property
-    def left_out(self) -> str:
-        """The keyword of the members that are not on this side."""
-        return "writeOnly" if self is Side.OUTPUT else "readOnly"
 
 
 class Components:
@@ -123,12 +147,12 @@ class Components:
 
         result: Schema = {}
         for name, value in schema.items():
-            if name in VALUES:
-                if VALUES[name](value) and (name != "default" or side is Side.INPUT):
+            if name in _VALUES:
+                if _VALUES[name](value) and (name != "default" or side is Side.INPUT):
                     result[name] = value
             elif name == "additionalProperties" and value is False:
                 result[name] = False
-            elif name in PARTS:
+            elif name in _PARTS:
                 result[name] = below(value)
             elif name in ("patternProperties", "dependentSchemas") and isinstance(value, Mapping):
                 result[name] = {str(key): below(each) for key, each in value.items()}
@@ -153,14 +177,19 @@ class Components:
             names = dict.fromkeys(each for each in required if isinstance(each, str))
             if wanted := [each for each in names if each not in gone]:
                 result["required"] = wanted
-        self._clean(result)
-        translate(schema, result)
+        self._clean(schema, result)
         if side is Side.OUTPUT and result.get("format") in _UNHELD:
             del result["format"]
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:
-            merged = [self._part(each, side, gone, level) for each in parts]
-            add_parts(result, merged)
+            merged = []
+            for each in parts:
+                target = self._schema(each)
+                needed = target.get("required")
+                is_short = isinstance(needed, list) and any(it in gone for it in needed)
+                part = target if is_short else each
+                merged.append(self.convert(part, side, gone, level + 1))
+            _add_parts(result, merged)
         if schema.get("nullable") is True:
             result = nullable(result)
         return strict(result)
@@ -197,7 +226,7 @@ class Components:
                 schema = {**self._component(side, reference), **beside}
             elif isinstance(parts, list):
                 merged = {key: each for key, each in schema.items() if key != "allOf"}
-                add_parts(merged, [dict(self.root(each, side)) for each in parts])
+                _add_parts(merged, [dict(self.root(each, side)) for each in parts])
                 if "allOf" in merged:
                     return merged
                 schema = merged
@@ -214,19 +243,10 @@ class Components:
             return {"$ref": reference}
         beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
         if schema.get("nullable") is True:
-            return {**nullable({"$ref": reference}), **about_of(beside)}
-        if rest := {key: each for key, each in beside.items() if key not in ABOUT}:
-            return {"allOf": [{"$ref": reference}, rest], **about_of(beside)}
+            return {**nullable({"$ref": reference}), **_about_of(beside)}
+        if rest := {key: each for key, each in beside.items() if key not in _ABOUT}:
+            return {"allOf": [{"$ref": reference}, rest], **_about_of(beside)}
         return {"$ref": reference, **beside}
-
-    def _part(self, schema: object, side: Side, gone: Collection[str], level: int) -> Schema:
-        """Return a part of an ``allOf``."""
-        target = self._schema(schema)
-        required = target.get("required")
-        names = [each for each in required if each in gone] if isinstance(required, list) else ()
-        if isinstance(schema, Mapping) and "$ref" in schema and names:
-            schema = target
-        return self.convert(schema, side, gone, level + 1)
 
     def _left_out(self, schema: JSONObject, side: Side, level: int = 0) -> Iterator[str]:
         """Yield the names of the members that are not on this side, those of all parts."""
@@ -245,27 +265,27 @@ class Components:
         return self.resolve(value) if isinstance(value, Mapping) else {}
 
     def _is_left_out(self, schema: object, side: Side) -> bool:
+        keyword = "writeOnly" if side is Side.OUTPUT else "readOnly"
         found = self._schema(schema)
-        if found.get(side.left_out) is True:
-            return True
-        # The only part of an allOf is how OpenAPI 3.0 writes something beside a reference.
         parts = found.get("allOf")
-        alone = isinstance(parts, list) and len(parts) == 1
-        return alone and self._schema(parts[0]).get(side.left_out) is True  # type: ignore[index]
+        if found.get(keyword) is not True and isinstance(parts, list) and len(parts) == 1:
+            # How OpenAPI 3.0 writes something beside a reference.
+            found = self._schema(parts[0])
+        return found.get(keyword) is True
 
-    def _clean(self, schema: Schema) -> None:
-        """Take out what no validator could enforce."""
+    def _clean(self, given: JSONObject, schema: Schema) -> None:
+        """Take out what no validator could enforce; change what OpenAPI 3.0 has in its own way."""
         kinds = schema.get("type")
         if kinds is not None:
             named = kinds if isinstance(kinds, list) else [kinds]
-            known = list(dict.fromkeys(each for each in named if each in TYPES))
+            known = list(dict.fromkeys(each for each in named if each in _TYPES))
             if not known:
                 self.notes.append(f"The type {quoted(str(kinds))} is none, so any value is taken.")
                 del schema["type"]
             else:
-                schema["type"] = known if isinstance(kinds, list) and len(known) > 1 else known[0]
+                schema["type"] = known if len(known) > 1 else known[0]
         pattern = schema.get("pattern")
-        if isinstance(pattern, str) and (why := unmatchable(pattern)):
+        if isinstance(pattern, str) and (why := _unmatchable(pattern)):
             del schema["pattern"]
             text = f"It has to match the pattern {cut(pattern, 200)}"
             schema["description"] = f"{schema.get('description', '')}\n{text}".strip()
@@ -274,11 +294,31 @@ class Components:
                 f"matched in linear time: {why}."
             )
         patterns = schema.get("patternProperties")
-        if isinstance(patterns, Mapping) and any(map(unmatchable, patterns)):
+        if isinstance(patterns, Mapping) and any(map(_unmatchable, patterns)):
             del schema["patternProperties"]
             # It was said of those with other names.
             schema.pop("additionalProperties", None)
             self.notes.append("Patterns of names are not enforced, since one has look-around.")
+        # Imported here, since it imports jsonschema, and most sites have no such schemas.
+        from mcp_bridge.schemas.validation import FORMATS
+
+        values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+        name = schema.get("format")
+        if (
+            isinstance(name, str)
+            and isinstance(values, list)
+            and not all(FORMATS.conforms(each, name) for each in values)
+        ):
+            del schema["format"]
+        for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if given.get(bound) is True and limit in schema:
+                schema[bound] = schema.pop(limit)
+        if schema.get("format") == "byte":
+            del schema["format"]
+            schema["contentEncoding"] = "base64"
+        elif schema.get("format") == "binary":
+            del schema["format"]
+            schema.setdefault("contentMediaType", "application/octet-stream")
 
     def _component(self, side: Side, reference: str) -> JSONSchema:
         """Return what a reference leads to, converted once."""
@@ -308,9 +348,88 @@ def _merged(schema: Schema) -> Schema:
     """Return a schema with its ``allOf``, whose references are inlined, merged if possible."""
     parts = schema.pop("allOf", None)
     if isinstance(parts, list):
-        add_parts(schema, parts)
+        _add_parts(schema, parts)
     return strict(schema)
 
 
 def _plain(text: object) -> str:
     return re.sub(r"[\W_]", "", str(text)).casefold()
+
+
+def _merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
+    """Return the parts of an ``allOf`` as one schema, or None where one is no plain object."""
+    merged: Schema = {"type": "object"}
+    properties: dict[str, JSONSchema] = {}
+    required: dict[str, None] = {}
+    others = []
+    for part in parts:
+        is_object = part.get("type", "object" if "properties" in part else None) == "object"
+        if part.keys() <= _ABOUT or not part.keys() - {*_ABOUT, "required"}:
+            is_object = True
+        if not is_object or part.keys() - PLAIN:
+            return None
+        for name, each in part.get("properties", {}).items():
+            before = properties.get(name, each)
+            properties[name] = each if before == each else {"allOf": [before, each]}
+        required |= dict.fromkeys(part.get("required", ()))
+        others += [part["additionalProperties"]] if "additionalProperties" in part else []
+        merged |= _about_of(part)
+    if properties:
+        merged["properties"] = properties
+    if required:
+        merged["required"] = list(required)
+    # That there are no others was said of each part without the rest.
+    if others and all(each == others[0] is not False for each in others):
+        merged["additionalProperties"] = others[0]
+    return merged
+
+
+def _add_parts(schema: Schema, parts: list[Schema]) -> None:
+    """Add the parts of an ``allOf`` to the schema that it stands in, in it where they can be."""
+    own = {key: each for key, each in schema.items() if key not in _ABOUT}
+    parts = [each for each in parts if each]
+    if len(parts) == 1 and not own.keys() & parts[0].keys():
+        for key, each in parts[0].items():
+            schema.setdefault(key, each)
+        if "$ref" not in schema or schema.keys() <= {"$ref", *_ABOUT}:
+            return
+        for key in parts[0]:
+            del schema[key]
+    merged = _merge_objects([*parts, schema]) if len(parts) > 1 or own else None
+    if merged is not None and "properties" in merged:
+        schema.clear()
+        schema.update(merged)
+    elif parts:
+        schema["allOf"] = parts
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return the schema of the same values or null."""
+    about = _about_of(schema)
+    rest = {key: each for key, each in schema.items() if key not in _ABOUT}
+    values = rest.get("enum")
+    if isinstance(values, list):
+        rest["enum"] = [each for each in values if each is not None]
+    if not rest:
+        # Anything may be null anyway.
+        return schema
+    return {"anyOf": [rest, {"type": "null"}], **about}
+
+
+def _about_of(schema: JSONSchema) -> Schema:
+    """Return the keywords of a schema that do not restrict its values."""
+    return {key: each for key, each in schema.items() if key in _ABOUT}
+
+
+def _unmatchable(pattern: str) -> str:
+    """Return why a pattern cannot be matched in linear time, or not read by Python, or ""."""
+    from mcp_bridge.schemas.validation import matcher
+
+    try:
+        matcher(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (ValueError, re.error) as why:
+        return str(why)
+    return ""

@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 from collections import abc, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -16,14 +16,21 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt, collected_notes
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
-from mcp_bridge.schemas.fields import CONFIG
-from mcp_bridge.schemas.generator import generate, reading_hints
+from mcp_bridge.schemas.core_schemas import (
+    CONFIG,
+    CoreNode,
+    ReadHint,
+    change_root,
+    core_schema_of,
+    parts,
+)
+from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import (
+    ADAPTERS,
+    TRANSIENT,
     UNIONS,
     TypeHint,
-    identity,
+    collected_notes,
     members_of,
     origin_of,
     without_metadata,
@@ -86,7 +93,7 @@ class Outputs:
             return
         try:
             with collected_notes(self.notes):
-                self._result = _read(returns)
+                self._result = _Result.of(returns)
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
@@ -113,29 +120,37 @@ class Outputs:
         return _Shape(is_read).conform(Any if self._result is None else self.returns, value)
 
 
-class _Result:
-    """A return hint as pydantic reads it; what writes and checks its values is made when needed."""
+class _Result(ReadHint):
+    """A return hint; what writes and checks its values is made when it is first needed."""
 
-    def __init__(self, hint: TypeHint, core: CoreNode) -> None:
-        # Its key holds ids, which are its own as long as the hint is alive.
-        self.hint = hint
-        self._core = core
-        self._whole = _generate(change_root(core, _in_wrapper), "serialization")
-        self._unwrapped = _unwrapped(self._whole)
+    side = "result"
+
+    def __init__(self, hint: TypeHint) -> None:
+        super().__init__(hint)
+        self._whole = _generate(change_root(self.core, _in_wrapper), "serialization")
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
         """Return the schema of the result if that is an object (False), else of its wrapper."""
-        return _unwrapped(self._whole, description) if description else self._unwrapped
+        whole, inner = self._whole, self._whole["properties"][WRAPPER]
+        if description:
+            inner = {"description": description, **inner}
+        definitions = {"$defs": whole["$defs"]} if "$defs" in whole else {}
+        name = str(inner.get("$ref", "")).removeprefix("#/$defs/")
+        opened = {**whole["$defs"][name], **inner} if name else {**inner}
+        opened.pop("$ref", None)
+        if opened.get("type") != "object":
+            return {**whole, "properties": {WRAPPER: inner}}, True
+        return {**opened, **definitions}, False
 
     @functools.cached_property
     def serializer(self) -> SchemaSerializer:
         # In a tuple, since the root of a serializer takes no config.
-        in_tuple = change_root(self._core, lambda root: {"type": "tuple", "items_schema": [root]})
+        in_tuple = change_root(self.core, lambda root: {"type": "tuple", "items_schema": [root]})
         return serializer(in_tuple, _CORE_CONFIG)
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
-        core = change_root(self._core, _in_wrapper)
+        core = change_root(self.core, _in_wrapper)
         # Code of the site may read in another way than it writes, or do more than look.
         has_own_code = any(
             "serialization" in each
@@ -156,32 +171,10 @@ class _Result:
         # Imported here, since only some sites have such a result.
         from referencing import Registry
 
-        from mcp_bridge.schemas.validation.keywords import Linear
+        from mcp_bridge.schemas.validation import Linear
 
         validator = Linear({**self._whole}, registry=Registry())
         return lambda whole: validator.validate(json.loads(whole))
-
-
-# By hints, those that no adapter changes.
-_SHARED: Final[dict[Hashable, _Result]] = {}
-
-
-def forget_results() -> None:
-    """Have each return hint read anew."""
-    _SHARED.clear()
-
-
-def _read(returns: TypeHint) -> _Result:
-    key = identity(returns)
-    if key in _SHARED:
-        return _SHARED[key]
-    with reading_hints():
-        adapted = adapt(returns, "result")
-        core, is_adapted = core_schema_of(adapted, CONFIG, "result")
-    result = _Result(returns, core)
-    if adapted is returns and not is_adapted:
-        _SHARED[key] = result
-    return result
 
 
 def _comparable(schema: object) -> object:
@@ -195,20 +188,6 @@ def _comparable(schema: object) -> object:
 def _in_wrapper(core: CoreNode) -> CoreNode:
     fields = {"type": "model-fields", "fields": {WRAPPER: {"type": "model-field", "schema": core}}}
     return {"type": "model", "cls": Result, "schema": fields, "config": _CORE_CONFIG}
-
-
-def _unwrapped(whole: JsonSchemaValue, description: str = "") -> tuple[JsonSchemaValue, bool]:
-    """Return the schema of the result itself if that is an object (False), else of its wrapper."""
-    inner = whole["properties"][WRAPPER]
-    if description:
-        inner = {"description": description, **inner}
-    definitions = {"$defs": whole["$defs"]} if "$defs" in whole else {}
-    name = str(inner.get("$ref", "")).removeprefix("#/$defs/")
-    opened = {**whole["$defs"][name], **inner} if name else {**inner}
-    opened.pop("$ref", None)
-    if opened.get("type") != "object":
-        return {**whole, "properties": {WRAPPER: inner}}, True
-    return {**opened, **definitions}, False
 
 
 def _is_content(hint: TypeHint) -> bool:
@@ -238,12 +217,7 @@ class _Shape:
         self.is_read = is_read
 
     def conform(self, hint: TypeHint, value: object) -> object:
-        """
-        Return a value in the shape of its hint.
-
-        Members are read by attribute, and collections are listed. Anything else stays the same
-        object.
-        """
+        """Return a value in the shape of its hint; what has it stays the same object."""
         hint = without_metadata(hint)
         value = self.listed(hint, value)
         arguments = get_args(hint)
@@ -290,11 +264,7 @@ class _Shape:
         return value
 
     def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
-        """
-        Return an object that an adapter knows as one of its hint, made of its attributes.
-
-        Any other is copied where one of its members is changed, and else the same.
-        """
+        """Return an object that an adapter knows as one of its hint, or with members changed."""
         is_known = any(each.has_members(value) for each in ADAPTERS)
         before = {name: getattr(value, name, _ABSENT) for name in members}
         if is_known:

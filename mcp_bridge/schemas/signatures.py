@@ -10,16 +10,13 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NotRequired, Required, get_args
+from typing import Any, Final, NotRequired, Required, get_args
 
 from pydantic.fields import FieldInfo
 from typing_extensions import ReadOnly, Unpack, get_type_hints, is_typeddict
 
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
-
-if TYPE_CHECKING:
-    from docstring_parser.common import DocstringMeta
 
 MISSING: Final = inspect.Parameter.empty
 _UNPACKS: Final = (typing.Unpack, Unpack)
@@ -33,12 +30,14 @@ class UnsupportedSignature(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """
-    One parameter that a caller may give; ``default`` is MISSING if it must.
+    One parameter that a caller may give by ``name``; ``default`` is MISSING if it must.
 
-    If it ``may_be_absent`` it has no default: the function receives it in ``**``, or not at all.
+    The function calls it ``own_name``. If it ``may_be_absent`` it has no default: the function
+    receives it in ``**``, or not at all.
     """
 
     name: str
+    own_name: str
     hint: TypeHint
     default: object = MISSING
     description: str = ""
@@ -98,8 +97,9 @@ class Signature:
         ]
         rest = hints.get(extra[0], Any) if kept.keys() & extra else MISSING
         members = list(_unpacked(extra[0], rest, documented)) if extra else []
-        renamed = {_sent_name(each): each.name for each in (*read, *members)}
-        if len(renamed) < len(read) + len(members):
+        given = (*read, *members)
+        renamed = {each.name: each.own_name for each in given}
+        if len(renamed) < len(given):
             raise UnsupportedSignature(
                 "two of its parameters have the same name, or the same alias"
             )
@@ -114,10 +114,7 @@ class Signature:
             lines = "\n".join(f"{name}: {each}" for name, each in gone.items())
             text = f"{text}\n\nArgs:\n{lines}".strip()
         return cls(
-            parameters=tuple(
-                replace(each, name=sent)
-                for sent, each in zip(renamed, (*read, *members), strict=True)
-            ),
+            parameters=given,
             returns=hints.get("return", MISSING),
             extra=MISSING if origin_of(rest) in _UNPACKS else rest,
             context=context,
@@ -153,8 +150,17 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
     if isinstance(default, FieldInfo):
         # ``x: int = Field(gt=3)``, as in a class of pydantic.
         hint, default = annotate(hint, default), MISSING
+    name = parameter.name
+    for each in split_annotated(hint)[1]:
+        if isinstance(each, FieldInfo) and each.validation_alias is not None:
+            if not isinstance(each.validation_alias, str):
+                raise UnsupportedSignature(
+                    f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
+                )
+            name = each.validation_alias
     return Parameter(
-        name=parameter.name,
+        name=name,
+        own_name=parameter.name,
         hint=hint,
         default=default,
         description=texts[0] if texts else documented,
@@ -171,7 +177,10 @@ def _is_context(hint: TypeHint) -> bool:
 def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:
     """Return the signature of a function, and the names that a partial has bound."""
     # ``inspect.signature`` follows __wrapped__ past a partial and its bound arguments.
-    function = inspect.unwrap(function, stop=_decides)
+    kinds = (functools.partial, types.MethodType)
+    function = inspect.unwrap(
+        function, stop=lambda each: isinstance(each, kinds) or hasattr(each, "__signature__")
+    )
     if not isinstance(function, functools.partial):
         return inspect.signature(function), ()
     bound = functools.partial(function.func, *function.args, **function.keywords)
@@ -182,29 +191,10 @@ def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Coll
     return signature, names - signature.parameters.keys()
 
 
-def _decides(function: object) -> bool:
-    kinds = (functools.partial, types.MethodType)
-    return isinstance(function, kinds) or hasattr(function, "__signature__")
-
-
 def _innermost(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function inside decorators and partials."""
     function = inspect.unwrap(function)
     return _innermost(function.func) if isinstance(function, functools.partial) else function
-
-
-def _sent_name(parameter: Parameter) -> str:
-    """Return the alias of a parameter, by pydantic's ``Field``, or its name."""
-    name = parameter.name
-    for each in split_annotated(parameter.hint)[1]:
-        if isinstance(each, FieldInfo) and each.validation_alias is not None:
-            if not isinstance(each.validation_alias, str):
-                raise UnsupportedSignature(
-                    f"the alias of its parameter {parameter.name!r} is no text: write "
-                    'Field(alias="name")'
-                )
-            name = each.validation_alias
-    return name
 
 
 def _unpacked(name: str, hint: TypeHint, documented: dict[str, str]) -> Iterator[Parameter]:
@@ -282,10 +272,9 @@ def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str
         for name in _NAME.findall(param.arg_name.partition("(")[0])
     }
     returns = " ".join((parsed.returns.description or "").split()) if parsed.returns else ""
-    return "\n\n".join([opening, *filter(None, map(_section, notes))]), parameters, returns
-
-
-def _section(meta: DocstringMeta) -> str:
-    title = (meta.args or ["note"])[0].replace("_", " ").capitalize()
-    body = "\n".join(filter(None, (getattr(meta, "snippet", None), meta.description)))
-    return f"{title}:\n{body}" if body else ""
+    sections = [opening]
+    for meta in notes:
+        title = (meta.args or ["note"])[0].replace("_", " ").capitalize()
+        if body := "\n".join(filter(None, (getattr(meta, "snippet", None), meta.description))):
+            sections.append(f"{title}:\n{body}")
+    return "\n\n".join(sections), parameters, returns

@@ -13,13 +13,13 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, cast
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic_core import (
     CoreConfig,
     CoreSchema,
     PydanticCustomError,
-    PydanticKnownError,
     PydanticSerializationUnexpectedValue,
     SchemaSerializer,
     SchemaValidator,
@@ -27,10 +27,10 @@ from pydantic_core import (
 )
 
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, with_parts
-from mcp_bridge.schemas.hashed import Key, check_hashes, hashes_choosable, with_keys
-from mcp_bridge.schemas.steps import count_step
+from mcp_bridge.schemas.limits import Key, check_hashes, count_step, hashes_choosable, with_keys
+from mcp_bridge.schemas.walk import canonical_text
 
-Convert = Callable[[object], object]
+Convert = Callable[[Any], object]
 
 # To make an integer of a Decimal takes a time that grows with the square of its digits.
 LONGEST_DECIMAL: Final = 1000
@@ -68,28 +68,36 @@ _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_byte
 _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
+class _Options(NamedTuple):
+    receives: bool
+    guards: Mapping[str, Convert]
+    stops_early: bool
+    counts_unions: bool
+    is_key: bool = False
+
+
 def strict_validator(
     schema: Mapping[str, object],
     *,
     receives: bool = False,
-    whole_numbers: bool = False,
+    guards: Mapping[str, Convert] = MappingProxyType({}),
     stops_early: bool = False,
 ) -> SchemaValidator:
     """
     Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
-    With ``receives`` its values go through the functions given to on_receipt(). With
-    ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it. With
-    ``stops_early`` it reads an array or a dict no further than to the first error in it.
+    With ``receives`` its values go through the functions given to on_receipt(). ``guards`` read the
+    values of core types before pydantic does, in its lax mode. With ``stops_early`` it reads an
+    array or a dict no further than to the first error in it.
     """
-    tightened = _tightened({**schema}, _CONVERTERS if receives else {}, whole_numbers)
-    if stops_early:
-        tightened = _stopping(tightened)
-    if tightened["type"] == "definitions":
-        tightened = _counting(tightened)
+    options = _Options(receives, guards, stops_early, schema["type"] == "definitions")
     # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
-    tightened = change_root(tightened, lambda root: _with_function("before", _SAME, root))
-    return plain_validator(tightened, _DEFINITIONS)
+    return plain_validator(
+        change_root(
+            _tightened({**schema}, options), lambda root: _with_function("before", _SAME, root)
+        ),
+        _DEFINITIONS,
+    )
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
@@ -123,85 +131,62 @@ def _base64(data: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _counting(schema: CoreNode) -> CoreNode:
-    inner = with_parts(schema, _counting)
-    if inner.get("type") != "union":
-        return inner
-    reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
-    return {**_with_function("before", count_step, inner), **reference}
-
-
-def _stopping(schema: CoreNode) -> CoreNode:
-    inner = with_parts(schema, _stopping)
-    if inner.get("type") in _STOPPABLE:
-        inner["fail_fast"] = True
-    return inner
-
-
-def _tightened(
-    schema: CoreNode, converters: Mapping[str, Convert], whole_numbers: bool
-) -> CoreNode:
+def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     """Return a core schema with a guard in front of every part that needs one."""
-    inner = with_parts(schema, lambda part: _tightened(part, converters, whole_numbers))
+    inner = with_parts(schema, lambda part: _tightened(part, options))
     if "keys_schema" in schema:
         # The keys of JSON objects are texts, also those that are read as numbers.
-        inner["keys_schema"] = _of_texts(_tightened(schema["keys_schema"], converters, False))
+        keys = _tightened(schema["keys_schema"], options._replace(is_key=True))
+        inner["keys_schema"] = _of_texts(keys)
     kind = str(inner.get("type"))
+    own = None if options.is_key else options.guards.get(kind)
     if "strict" in inner:
         inner["strict"] = True
-    if kind in _OF_JSON:
+    if kind in _OF_JSON or kind in _TEXTS or own is not None:
+        # The guard passes values of the right form only. In a union, only the lax mode lets a float
+        # go to the branch of floats first.
         inner["strict"] = False
     if kind == "model" or "config" in inner:
         # A class with a config of its own is not strict unless it says so.
         inner["config"] = {**inner.get("config", {}), "strict": True}
-    if kind == "generator":
-        # A generator would check its items while the procedure runs.
-        return {**inner, "type": "list"}
     if kind == "tagged-union":
         # A tag that is a member of an enum is sent as its value.
         inner["choices"] = {to_jsonable_python(tag): each for tag, each in inner["choices"].items()}
     reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
+    after: list[Convert] = []
     if kind == "named-tuple":
         # The schema says array, so members cannot be named.
-        make = inner["cls"]
-        items = [each["schema"] for each in inner["fields"]]
+        make, items = inner["cls"], [each["schema"] for each in inner["fields"]]
+        after = [lambda items: make(*cast("list[object]", items))]
         inner = {"type": "tuple", "items_schema": items, "strict": False}
-        inner = _with_function("after", lambda items: make(*items), inner)
-    elif kind in ("set", "frozenset"):
-        collect = functools.partial(_distinct, frozenset if kind == "frozenset" else set)
-        inner = {**inner, "type": "list"}
+    elif kind in ("generator", "set", "frozenset"):
+        # A generator would check its items while the procedure runs.
+        inner["type"] = "list"
         if hashes_choosable(schema):
-            inner = _with_function("after", check_hashes, inner)
-        inner = _with_function("after", collect, inner)
+            after.append(check_hashes)
+        if kind != "generator":
+            after.append(functools.partial(_distinct, frozenset if kind == "frozenset" else set))
     elif hashes_choosable(schema):
         inner["keys_schema"] = _with_function("after", Key, inner["keys_schema"])
-        inner = _with_function("after", with_keys, inner)
+        after = [with_keys]
+    elif options.receives and kind in _CONVERTERS and "tz_constraint" not in inner:
+        after = [_CONVERTERS[kind]]
+    if options.stops_early and inner.get("type") in _STOPPABLE:
+        inner["fail_fast"] = True
+    for each in after:
+        inner = _with_function("after", each, inner)
+    if kind == "union" and options.counts_unions:
+        guard: Convert | None = count_step
     else:
-        is_lax = kind in _TEXTS or (kind == "int" and whole_numbers)
-        if is_lax:
-            # The guard passes values of the right form only. In a union, only the lax mode lets a
-            # float go to the branch of floats first.
-            inner["strict"] = False
-        if kind in converters and "tz_constraint" not in inner:
-            inner = _with_function("after", converters[kind], inner)
-        guard = _check_whole if kind == "int" and whole_numbers else _guard(kind, schema)
-        if guard is not None:
-            inner = _with_function("before", guard, inner)
+        guard = own or _guard(kind, schema)
+    if guard is not None:
+        inner = _with_function("before", guard, inner)
     return {**inner, **reference}
 
 
 def _of_texts(schema: CoreNode) -> CoreNode:
     inner = with_parts(schema, _of_texts)
     return {**inner, "strict": False} if inner.get("type") in ("int", "float", "bool") else inner
-
-
-def _check_whole(value: object) -> object:
-    if type(value) is int:
-        return value
-    if isinstance(value, float) and value.is_integer():
-        # pydantic makes no integers of larger floats.
-        return value if abs(value) < 2**53 else int(value)
-    raise PydanticKnownError("int_type")
 
 
 def _with_function(when: str, function: Callable[..., object], schema: CoreNode) -> CoreNode:
@@ -222,8 +207,12 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
     # takes nothing else in its form of JSON, such as the value of an enum's member in a literal.
     if all(value is None or isinstance(value, str) for value in values):
         return None
-    choices = [(to_jsonable_python(each), each) for each in members]
-    return functools.partial(_check_choice, choices)
+    choices = [to_jsonable_python(each) for each in members]
+    # The first of equal ones. Aliases of an enum are members too.
+    known = dict(zip(map(canonical_text, choices[::-1]), members[::-1], strict=True))
+    return functools.partial(
+        _check_choice, known, ", ".join(dict.fromkeys(map(json.dumps, choices)))
+    )
 
 
 def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object) -> object:
@@ -236,23 +225,11 @@ def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object)
     raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
 
 
-def _check_choice(choices: list[tuple[object, object]], value: object) -> object:
-    for choice, member in choices:
-        if _is_same(choice, value):
-            return member
-    # Aliases of an enum are members too.
-    wanted = ", ".join(dict.fromkeys(json.dumps(choice) for choice, _ in choices))
-    raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
-
-
-def _is_same(choice: object, value: object) -> bool:
-    """Return whether JSON Schema finds two values equal: 1 and 1.0, but not 1 and true."""
-    if isinstance(choice, list) and isinstance(value, list):
-        return len(choice) == len(value) and all(map(_is_same, choice, value))
-    if isinstance(choice, dict) and isinstance(value, dict):
-        same = choice.keys() == value.keys()
-        return same and all(_is_same(each, value[key]) for key, each in choice.items())
-    return isinstance(choice, bool) is isinstance(value, bool) and choice == value
+def _check_choice(known: Mapping[str, object], wanted: str, value: object) -> object:
+    text = canonical_text(value)
+    if text not in known:
+        raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
+    return known[text]
 
 
 def _distinct(kind: Callable[[list[object]], Collection[object]], items: list[object]) -> object:

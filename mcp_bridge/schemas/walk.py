@@ -1,17 +1,21 @@
 """
 JSON Schemas (2020-12) as documents: the subschemas they hold, and the targets of their references.
 
-The library ``referencing`` resolves these within the document alone; nothing is ever fetched.
+The library ``referencing`` resolves these within the document alone; nothing is ever fetched. A
+Bundler makes schemas that strict clients accept: definitions are inlined unless they are recursive,
+and null is a separate branch of ``anyOf``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+
+from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.protocol import JSONSchema
 
@@ -41,6 +45,13 @@ MAX_DEPTH: Final = 32
 MAX_SUBSCHEMAS: Final = 1000
 # No schema that people write has more subschemas.
 MOST_READ: Final = 100_000
+DEFS: Final = "#/$defs/"
+_NULL: Final[JsonSchemaValue] = {"type": "null"}
+# Keywords that describe a value without restricting it.
+_ANNOTATIONS: Final = frozenset(
+    {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
+)
+_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def size_of(value: object) -> int:
@@ -175,7 +186,10 @@ class SchemaDocument:
                 if isinstance(each, Mapping):
                     inner = resolver
                     if "$id" in each:
-                        inner = self._within(each, resolver)
+                        from referencing.jsonschema import DRAFT202012
+
+                        resource = DRAFT202012.create_resource(each)
+                        inner = (resolver or self._resolver).in_subresource(resource)
                     pending.append((each, inner))
 
     @cached_property
@@ -191,13 +205,6 @@ class SchemaDocument:
             # It may be of an older dialect, whose pointers can be resolved all the same.
             registry = registry.crawl()
         return registry.resolver(resource.id() or "")
-
-    def _within(self, schema: JSONSchema, resolver: Any) -> Any:
-        """Return what resolves references inside a subschema that has an ``$id``."""
-        from referencing.jsonschema import DRAFT202012
-
-        resource = DRAFT202012.create_resource(schema)
-        return (resolver or self._resolver).in_subresource(resource)
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
         """
@@ -265,32 +272,6 @@ class SchemaDocument:
                 pending += (part.schema for part in subschemas(each) if part.keyword in IN_PLACE)
         return list(found.values())
 
-    def localize(self) -> None:
-        """
-        Rewrite every reference as a JSON pointer from the root, and remove every ``$id``.
-
-        The document must be a tree of dicts and lists that nobody else uses. It means the same
-        afterwards, wherever the validator looks at it from.
-        """
-        paths = {id(self.root): "#"}
-        pending: list[Any] = [self.root]
-        while pending:
-            place = pending.pop()
-            for key, each in enumerate(place) if isinstance(place, list) else place.items():
-                if isinstance(each, dict | list):
-                    name = str(key).replace("~", "~0").replace("/", "~1")
-                    paths[id(each)] = f"{paths[id(place)]}/{quote(name, safe='~')}"
-                    pending.append(each)
-        for schema in self.subschemas:
-            assert isinstance(schema, dict)
-            schema.pop("$id", None)
-            for keyword, target in self.targets(schema).items():
-                if isinstance(target, bool):
-                    del schema[keyword]
-                    schema["allOf"] = [*schema.get("allOf", ()), target]
-                else:
-                    schema[keyword] = paths[id(target)]
-
     def _resolve(self, schema: JSONSchema, resolver: Any) -> Iterator[tuple[JSONSchema, Any]]:
         """Keep the targets of a schema, and yield them with what resolves their references."""
         targets = self._targets[id(schema)] = {}
@@ -326,3 +307,198 @@ def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]
                 found = resolver.lookup(reference)
             is_schema = found is not None and isinstance(found.contents, Mapping | bool)
             yield keyword, reference, found if is_schema else None
+
+
+def references(schema: object) -> Iterator[str]:
+    """Yield each ``$ref`` in a schema and in its subschemas."""
+    if isinstance(schema, Mapping):
+        if "$ref" in schema:
+            yield schema["$ref"]
+        for part in subschemas(schema):
+            yield from references(part.schema)
+
+
+def strict(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """
+    Return a schema that strict clients accept if they accept its subschemas; it may be modified.
+
+    Null becomes the last branch of an ``anyOf`` instead of one of several types or values, and
+    values of an enum are unique.
+    """
+    kinds, values = schema.get("type"), schema.get("enum", ())
+    if len(values) > 1:
+        distinct: dict[str, object] = {}
+        for each in values:
+            distinct.setdefault(canonical_text(each), each)
+        schema["enum"] = values = list(distinct.values())
+    if isinstance(kinds, list) or (None in values and len(values) > 1):
+        schema = _parted(schema)
+    if "anyOf" not in schema:
+        return schema
+    branches = _flat(schema["anyOf"])
+    others = [each for each in branches if each != _NULL]
+    if len(others) < len(branches):
+        if len(others) == 1 and isinstance(others[0], dict):
+            # Clients show what stands beside the branches; a member's own text comes first.
+            inner = {**others[0]}
+            for key in ("title", "description"):
+                if key in inner:
+                    schema.setdefault(key, inner.pop(key))
+            others = _flat([inner])
+        branches = [*others, _NULL]
+    schema["anyOf"] = branches
+    return schema
+
+
+def _flat(branches: list[Any]) -> list[Any]:
+    """Return the branches of an ``anyOf``, with those of a branch that is nothing but another."""
+    flat: list[Any] = []
+    for each in branches:
+        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
+        flat += each["anyOf"] if nested else [each]
+    return flat
+
+
+def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Return a schema of several types, or of null among its values, with a branch for each."""
+    kinds, values = schema.get("type"), schema.get("enum")
+    about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
+    takes_null = kinds is None or "null" in kinds
+    if values is not None:
+        takes_null = takes_null and None in values
+        rest["enum"] = [each for each in values if each is not None]
+    if isinstance(kinds, list):
+        takes_null = takes_null and rest.get("const") is None
+        branches = [{"type": kind, **rest} for kind in kinds if kind != "null"]
+    else:
+        types = {type(each) for each in rest["enum"]}
+        kind = kinds or (_TYPES.get(types.pop()) if len(types) == 1 else None)
+        branches = [{"type": kind, **rest} if kind else rest]
+    if takes_null:
+        branches.append({**_NULL, **{key: rest[key] for key in rest if key in IN_PLACE}})
+    if len(branches) > 1:
+        return {"anyOf": branches, **about}
+    return {**branches[0], **about} if branches else schema
+
+
+def _excess(schema: JSONSchema) -> str:
+    """Return how a schema exceeds the bounds, or ""; shared parts are counted each time."""
+    count, pending = 0, list[object]([schema])
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            count += 1
+            pending += (each.schema for each in subschemas(part))
+            if count > MAX_SUBSCHEMAS:
+                # First, since shared parts can make the other bounds slow to compute.
+                return f"has more than {MAX_SUBSCHEMAS} subschemas"
+    return excess(schema)
+
+
+class TooLarge(ValueError):
+    """A schema exceeds the bounds; the text is a predicate."""
+
+
+class Bundler:
+    """
+    Replaces references by their definitions, each of which is inlined once.
+
+    ``definition`` looks up a reference. ``finish`` is applied to each schema after its subschemas,
+    and may modify it. Results share parts, so they must not be modified.
+    """
+
+    def __init__(
+        self,
+        definition: Callable[[str], JSONSchema],
+        finish: Callable[[JsonSchemaValue], JsonSchemaValue] = strict,
+    ) -> None:
+        self._definition = definition
+        self._finish = finish
+        self._names: dict[str, str] = {}
+        self._inlined: dict[str, JsonSchemaValue] = {}
+        self._loops: dict[str, bool] = {}
+
+    def inlined(self, schema: JSONSchema) -> JsonSchemaValue:
+        """Return a schema whose only ``$defs`` are the recursive definitions."""
+        loops = {
+            self._name(each): each for each in sorted(self.reached(schema)) if self._is_loop(each)
+        }
+        whole = self._bundled(schema, self._is_loop)
+        if loops:
+            whole["$defs"] = {name: self._in_place(each) for name, each in loops.items()}
+        return whole
+
+    def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
+        """
+        Return the schema inlined or, if that is too large, with all its definitions in ``$defs``.
+
+        Raises TooLarge if both exceed the bounds.
+        """
+        found, size = [], 0
+        for each in self.reached(schema):
+            found.append(each)
+            size += size_of(self._definition(each))
+            if size > MAX_BYTES:
+                raise TooLarge(f"is larger than {MAX_BYTES} bytes with all it refers to")
+        try:
+            whole = self.inlined(schema)
+            wrong = _excess(whole)
+        except RecursionError:
+            wrong = "is too deep"
+        if wrong and found:
+            named = {
+                self._name(each): self._bundled(self._definition(each), lambda _: True)
+                for each in sorted(found)
+            }
+            whole = {**self._bundled(schema, lambda _: True), "$defs": named}
+            wrong = _excess(whole)
+        if wrong:
+            raise TooLarge(wrong)
+        return whole
+
+    def reached(self, schema: JSONSchema) -> Iterator[str]:
+        """Yield the references that a schema leads to, directly or through other definitions."""
+        found = dict.fromkeys(references(schema))
+        waiting = list(found)
+        while waiting:
+            each = waiting.pop()
+            yield each
+            new = [one for one in references(self._definition(each)) if one not in found]
+            found |= dict.fromkeys(new)
+            waiting += dict.fromkeys(new)
+
+    def _bundled(self, schema: JSONSchema, is_kept: Callable[[str], bool]) -> JsonSchemaValue:
+        result = change_subschemas(schema, lambda part: self._bundled(part, is_kept))
+        if "$ref" in result:
+            reference = result.pop("$ref")
+            if is_kept(reference):
+                result = {"$ref": DEFS + self._name(reference), **result}
+            else:
+                result = {**self._in_place(reference), **result}
+        return self._finish(result)
+
+    def _in_place(self, reference: str) -> JsonSchemaValue:
+        """Return a definition, inlined."""
+        if reference not in self._inlined:
+            target = self._definition(reference)
+            self._inlined[reference] = self._bundled(target, self._is_loop)
+        return self._inlined[reference]
+
+    def _is_loop(self, reference: str) -> bool:
+        if reference not in self._loops:
+            self._loops[reference] = reference in self.reached(self._definition(reference))
+        return self._loops[reference]
+
+    def _name(self, reference: str) -> str:
+        """Return the unique name of a definition in ``$defs``."""
+        if reference not in self._names:
+            # SchemaGenerator numbers definitions of the same name.
+            last = re.sub(r"^[0-9]+__", "", reference.rpartition("/")[2])
+            last = re.sub(r"[^A-Za-z0-9_.-]+", "_", last) or "root"
+            name, number = last, 1
+            while name in self._names.values():
+                number += 1
+                name = f"{last}{number}"
+            self._names[reference] = name
+        return self._names[reference]

@@ -20,7 +20,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Feature, Tool, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import JSONObject
-from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.hints import TRANSIENT
 from mcp_bridge.sources.secrets import secret_among
 
 # The directories of installed packages, by pip and by Debian.
@@ -66,15 +66,14 @@ class Source(ABC):
         self.alias = alias
         self.options = options
         self.messages: list[checks.CheckMessage] = []
-        known = options if self.known_options is None else self.known_options
-        for name in options.keys() - known.keys():
-            raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, known))}")
-        for name, (kind, words) in (self.known_options or {}).items():
-            value = options.get(name)
-            is_wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
-            if name in options and is_wrong:
+        known = self.known_options or {}
+        for name, value in options.items() if self.known_options is not None else ():
+            if name not in known:
+                raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, known))}")
+            kind, words = known[name]
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise TypeError(f"its option {name!r} is not {words}")
-        if "expose" in known:
+        if "expose" in (options if self.known_options is None else known):
             # Raises for a wrong value.
             _ = self.exposes_all
 
@@ -82,8 +81,6 @@ class Source(ABC):
     def tools(self) -> Sequence[Feature]:
         """
         Return the tools, in any order. Must not raise for a broken tool, but leave it out.
-
-        Other features may be among them: a ``Feature`` of any kind has its settings and its record.
 
         With those that nobody has marked if it ``exposes_all``: ``Tool(is_marked=False)`` is off
         until an administrator switches it on, and need not be more than its name and a ``build``.
@@ -380,14 +377,13 @@ def own_line(exception: Exception, within: str = "") -> str | None:
     ]
     if isinstance(exception, SyntaxError) and exception.filename:
         lines.append((exception.filename, exception.lineno))
-    own = [f"{path}:{line}" for path, line in lines if _is_own(Path(path))]
-    return own[-1] if own else None
-
-
-def _is_own(path: Path) -> bool:
     libraries = get_path("stdlib"), str(Path(mcp_bridge.__file__).parent)
-    is_library = any(path.is_relative_to(each) for each in libraries)
-    return path.is_file() and not is_library and PACKAGES.isdisjoint(path.parts)
+    for file, line in reversed(lines):
+        path = Path(file)
+        is_library = any(path.is_relative_to(each) for each in libraries)
+        if path.is_file() and not is_library and PACKAGES.isdisjoint(path.parts):
+            return f"{path}:{line}"
+    return None
 
 
 def mend_import(exception: Exception) -> str | None:

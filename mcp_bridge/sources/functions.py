@@ -13,7 +13,7 @@ from django.apps import apps
 from django.utils.module_loading import module_has_submodule
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Context, Tool, ToolOptions
+from mcp_bridge.features import Context
 from mcp_bridge.features.marks import Toolset, options_of, snake_case, toolset_of
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
@@ -24,25 +24,7 @@ from mcp_bridge.sources.marked import MarkedFunction, MarkedSource
 MODULE: Final = "mcp_tools"
 
 
-class Method(MarkedFunction):
-    """A method of a class, whose first parameter is what ``owner`` returns for a call."""
-
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., object],
-        options: ToolOptions,
-        owner: Callable[[Context], object],
-    ) -> None:
-        super().__init__(name, function, options)
-        self.filled = next(iter(inspect.signature(function).parameters), "self")
-        self._owner = owner
-
-    def fill(self, context: Context) -> object:
-        return self._owner(context)
-
-
-class FunctionSource(MarkedSource[MarkedFunction]):
+class FunctionSource(MarkedSource):
     """
     Tools from the modules ``mcp_tools`` of the installed apps.
 
@@ -58,19 +40,8 @@ class FunctionSource(MarkedSource[MarkedFunction]):
 
     def found(self) -> list[MarkedFunction]:
         """Return the marked functions; ``messages`` names modules that cannot be imported."""
-        return [each for module in self._modules() for each in self._marked_in(module)]
-
-    def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
-        return operation.name
-
-    def options_of(self, operation: MarkedFunction) -> ToolOptions:
-        return operation.options
-
-    def build(self, operation: MarkedFunction, options: ToolOptions, name: str) -> Tool:
-        return self.build_marked(operation)
-
-    def function_of(self, operation: MarkedFunction) -> object:
-        return operation.function
+        marked = [each for module in self._modules() for each in self._marked_in(module)]
+        return [each for each in marked if is_exposed(each.function, each.options)]
 
     def no_tools(self) -> tuple[str, str] | None:
         modules = self.options.get("modules")
@@ -111,8 +82,7 @@ class FunctionSource(MarkedSource[MarkedFunction]):
         toolsets: list[type] = []
         for value in defined.values():
             if not issubclass(type(value), type):
-                options = options_of(value)
-                if options is not None and is_exposed(value, options):
+                if (options := options_of(value)) is not None:
                     named = prefix + (options.name or value.__name__)
                     yield MarkedFunction(named, value, options)
             elif (toolset := toolset_of(value)) is not None:
@@ -152,24 +122,18 @@ class FunctionSource(MarkedSource[MarkedFunction]):
                 text = f"its mark and that of {kind.__qualname__} disagree: {first_line(exception)}"
                 self.withhold(f"{where}, {name}", text, kind.__module__)
                 continue
-            if not is_exposed(function, options):
-                continue
             shared = snake_case(kind.__name__) if toolset.prefix is None else toolset.prefix
-            parts = [part for part in (shared, name) if part]
-            named = prefix + (options.name or separator.join(parts))
-            if isinstance(method, staticmethod):
-                yield MarkedFunction(named, function, options)
-            else:
-                owner = (lambda context: kind) if isinstance(method, classmethod) else make
-                yield Method(named, function, options, owner)
+            named = prefix + (options.name or separator.join(filter(None, (shared, name))))
+            owner = (lambda context: kind) if isinstance(method, classmethod) else make
+            filled = None
+            if not isinstance(method, staticmethod):
+                # The first parameter is an instance, or the class.
+                filled = next(iter(inspect.signature(function).parameters), "self")
+            yield MarkedFunction(named, function, options, filled=filled, fill=owner)
 
 
 def _maker(kind: type) -> Callable[[Context], object]:
-    """
-    Return what makes an instance of a toolset's class for a call.
-
-    Raises ValueError where that takes more than the Context, and what reading its hints raises.
-    """
+    """Return what makes an instance for a call. Raises ValueError, and what reading hints does."""
     initialize: Any = inspect.getattr_static(kind, "__init__")
     if initialize is object.__init__:
         return lambda context: kind()

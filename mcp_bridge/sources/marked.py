@@ -1,4 +1,4 @@
-"""Tools made of marked Python functions, for any source that finds such functions."""
+"""Tools made of marked functions and of mapped operations, for any source that finds such."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from mcp_bridge.calls.arguments import typed_checker
+from mcp_bridge.calls.arguments import plain_checker, typed_checker
 from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
 from mcp_bridge.features import (
@@ -24,54 +24,52 @@ from mcp_bridge.features import (
     ToolOptions,
     dotted_name,
 )
-from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol import LATEST, CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Operation, OperationSource, first_line
-
-
-class UnreadHints(ValueError):
-    """Hints that cannot be read; each argument is a sentence on one of them."""
-
-    def __str__(self) -> str:
-        return "; ".join(self.args)
+from mcp_bridge.sources.base import OperationSource, first_line
+from mcp_bridge.sources.operations.mapping import MappedOperation
 
 
 class MarkedFunction:
     """
-    A function with a mark: subclass it where only a source knows parts of its tool.
+    A function with a mark, or one without (``options`` is None) that may be switched on.
 
-    ``predicate`` is the source's own condition for who may call. ``filled`` names the parameter
-    that the source fills itself, with what ``fill`` returns.
+    Subclass it where only a source knows parts of its tool.
+    ``predicate`` is the source's own condition for who may call, and ``conditions`` are in words
+    what it asks (Tool.conditions). ``filled`` names the parameter that the source fills itself,
+    with what ``fill`` returns for the Context of a call.
     """
 
-    filled: str | None = None
+    # Sentences on hints beside a schema given by hand, and on results that no schema describes.
     unread: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    # Tool.conditions.
     conditions: tuple[str, ...] = ()
 
     def __init__(
         self,
         name: str,
         function: Callable[..., object],
-        options: ToolOptions,
+        options: ToolOptions | None,
         predicate: Callable[[Context], object] | None = None,
+        *,
+        filled: str | None = None,
+        fill: Callable[[Context], object] | None = None,
     ) -> None:
         self.name = name
         self.function = function
-        self.options = options
+        self.is_marked = options is not None
+        self.options = options = options or ToolOptions()
         self.access = AccessRule.of(
             options.public, options.permissions, predicate, None, options.scopes
         )
+        # The names of parameters that callers do not give.
+        self.skip = () if filled is None else (filled,)
+        self.fill = fill
 
     def __str__(self) -> str:
         return f"{self.name} ({location(self.function)})"
-
-    def fill(self, context: Context) -> object:
-        """Return the value of the parameter that the source fills, for one call."""
-        raise NotImplementedError
 
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
         """Return the exception to report, in place of the one raised."""
@@ -81,15 +79,16 @@ class MarkedFunction:
         self, function: Callable[..., Any], signature: Signature
     ) -> Callable[[ToolCall], Any]:
         """Return what runs this function, or its precheck; a coroutine function where it is one."""
-        filled = self.filled if self.filled in signature.hidden else None
+        filled = signature.hidden.intersection(self.skip)
         renamed = signature.renamed
 
         def invoke(call: ToolCall) -> Any:
             values = {renamed.get(name, name): each for name, each in call.arguments.items()}
             if signature.context:
                 values[signature.context] = call.context
-            if filled is not None:
-                values[filled] = self.fill(call.context)
+            for name in filled:
+                assert self.fill is not None
+                values[name] = self.fill(call.context)
             if not signature.positional_only:
                 return function(**values)
             positional, keywords = signature.bind(values)
@@ -101,49 +100,18 @@ class MarkedFunction:
         return ainvoke if iscoroutinefunction(function) else invoke
 
     def build(self) -> Tool:
-        """
-        Return the tool; ``unread`` has the sentences on hints beside a schema given by hand.
-
-        ``notes`` has sentences on results that no schema describes. Raises UnreadHints, and
-        whatever the types of the function raise.
-        """
+        """Return the tool. Raises ValueError for hints, and whatever the function's types raise."""
         options = self.options
         signature = Signature.of(self.function, skip=self.skip)
         inputs = Inputs(signature)
         outputs = Outputs(signature.returns, signature.returns_description)
-        tool = self._tool(signature, inputs, outputs)
-        # A definition that cannot be written would take the whole list with it.
-        encode(tool.definition(LATEST))
-        if conf.BUILD == "eager":
-            # Else each is made when the first call needs it.
-            _ = inputs.validator(), outputs.serializer, outputs.check
-        of_inputs = (*signature.errors, *inputs.errors)
-        of_outputs = (*signature.returns_errors, *outputs.errors)
-        # A schema that is given by hand is enforced whatever the hints are.
-        lost = [
-            *(of_inputs if options.input_schema is None else ()),
-            *(of_outputs if options.output_schema is None else ()),
-        ]
-        if lost:
-            raise UnreadHints(*lost)
-        self.unread = (*of_inputs, *of_outputs)
-        self.notes = tuple(outputs.notes) if options.output_schema is None else ()
-        return tool
-
-    @property
-    def skip(self) -> tuple[str, ...]:
-        """The names of parameters that callers do not give."""
-        return () if self.filled is None else (self.filled,)
-
-    def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
-        options = self.options
         given, promised = options.input_schema, options.output_schema
         for member, schema in (("input_schema", given), ("output_schema", promised)):
             if schema is not None and schema.get("type") != "object":
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
         described = options.description is not None
-        return Tool(
+        tool = Tool(
             name=self.name,
             title=options.title,
             description=options.description if described else signature.description,
@@ -158,7 +126,9 @@ class MarkedFunction:
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
-            precheck=self._precheck(signature),
+            precheck=self.precheck(
+                lambda own: {each.name: each.default for each in signature.parameters}
+            ),
             access=self.access,
             conditions=self.conditions,
             headers=header_parameters(given or inputs.schema),
@@ -170,44 +140,53 @@ class MarkedFunction:
             code=getattr(function, "__code__", None),
             options=options,
         )
+        # A definition that cannot be written would take the whole list with it.
+        encode(tool.definition(LATEST))
+        if conf.BUILD == "eager":
+            # Else each is made when the first call needs it.
+            _ = inputs.validator(), outputs.serializer, outputs.check
+        of_inputs = (*signature.errors, *inputs.errors)
+        of_outputs = (*signature.returns_errors, *outputs.errors)
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [*(of_inputs if given is None else ()), *(of_outputs if promised is None else ())]
+        if lost:
+            raise ValueError("; ".join(lost))
+        self.unread = (*of_inputs, *of_outputs)
+        self.notes = tuple(outputs.notes) if promised is None else ()
+        return tool
 
-    def _precheck(self, signature: Signature) -> Callable[[ToolCall], object] | None:
-        """Return the precheck, run as the function is, with those arguments that it takes."""
+    def precheck(
+        self, defaults: Callable[[Signature], Mapping[str, Any]]
+    ) -> Callable[[ToolCall], object] | None:
+        """
+        Return the precheck, run as the function is, with those arguments that it takes.
+
+        ``defaults`` returns the values of all parameters of the tool that are not sent, or MISSING.
+        Raises ValueError where it takes what the tool does not.
+        """
         function = self.options.precheck
         if function is None:
             return None
         skip = set(self.skip) & inspect.signature(function).parameters.keys()
         own = Signature.of(function, skip=skip)
-        defaults = {each.name: each.default for each in signature.parameters}
-        return precheck_of(own, defaults, self.invoker(function, own))
+        known, invoke = defaults(own), self.invoker(function, own)
+        for each in own.parameters:
+            is_needed = each.default is MISSING and not each.may_be_absent
+            if is_needed and each.name not in known:
+                raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
+        given = {name: each for name, each in known.items() if each is not MISSING}
+        names = {each.name for each in own.parameters}
+
+        def precheck(call: ToolCall) -> object:
+            values = {**given, **call.arguments}
+            if own.extra is MISSING:
+                values = {name: values[name] for name in names & values.keys()}
+            return invoke(replace(call, arguments=values))
+
+        return precheck
 
 
-def precheck_of(
-    own: Signature, defaults: Mapping[str, Any], invoke: Callable[[ToolCall], Any]
-) -> Callable[[ToolCall], object]:
-    """
-    Return a precheck that is given those arguments that its signature names.
-
-    ``defaults`` are the values of all parameters of the tool that are not sent, or MISSING. Raises
-    ValueError where it takes what the tool does not.
-    """
-    for each in own.parameters:
-        is_needed = each.default is MISSING and not each.may_be_absent
-        if is_needed and each.name not in defaults:
-            raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
-    given = {name: each for name, each in defaults.items() if each is not MISSING}
-    names = {each.name for each in own.parameters}
-
-    def precheck(call: ToolCall) -> object:
-        values = {**given, **call.arguments}
-        if own.extra is MISSING:
-            values = {name: values[name] for name in names & values.keys()}
-        return invoke(replace(call, arguments=values))
-
-    return precheck
-
-
-class MarkedSource(OperationSource[Operation]):
+class MarkedSource(OperationSource[MarkedFunction]):
     """A source of functions and methods with marks."""
 
     not_served = (
@@ -216,19 +195,75 @@ class MarkedSource(OperationSource[Operation]):
         "the function is defined; Any takes any value.",
     )
 
-    def build_marked(self, marked: MarkedFunction) -> Tool:
-        """Return the tool of a marked function; ``messages`` has what is the matter with it."""
-        tool = marked.build()
-        for sentence in marked.unread:
+    def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
+        return operation.name
+
+    def options_of(self, operation: MarkedFunction) -> ToolOptions | None:
+        return operation.options if operation.is_marked else None
+
+    def function_of(self, operation: MarkedFunction) -> object:
+        return operation.function
+
+    def build(self, operation: MarkedFunction, options: ToolOptions, name: str) -> Tool:
+        tool = operation.build()
+        for sentence in operation.unread:
             self.report(
                 "W001",
-                f"{marked}: {first_line(sentence)}.",
+                f"{operation}: {first_line(sentence)}.",
                 "The schema given by hand is enforced, and the value is passed as it was sent. "
                 "Change the hint to Any, or to one that can be read.",
             )
-        for sentence in marked.notes:
-            self.note(str(marked), sentence)
+        for sentence in operation.notes:
+            self.note(str(operation), sentence)
         return tool
+
+
+def operation_tool(
+    name: str,
+    mapped: MappedOperation,
+    options: ToolOptions,
+    /,
+    *,
+    invoke: Callable[[ToolCall], Any],
+    hints: Mapping[str, bool],
+    **others: Any,
+) -> Tool:
+    """
+    Return the tool of an operation, under the options of its mark.
+
+    ``invoke`` returns a CallToolResult. ``hints`` are those of the source, under those of the mark;
+    ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
+    does not.
+    """
+    schema, promised = options.input_schema or mapped.input_schema, options.output_schema
+
+    def defaults(own: Signature) -> Mapping[str, Any]:
+        # What is not sent is the schema's default, or None, but for what the precheck has itself.
+        needed = {each.name for each in own.parameters if each.default is MISSING}
+        return {
+            name: each.get("default") if name in needed else MISSING
+            for name, each in schema.get("properties", {}).items()
+        }
+
+    return Tool(
+        name=name,
+        title=mapped.title if options.title is None else options.title,
+        description=mapped.description if options.description is None else options.description,
+        input_schema=schema,
+        output_schema=promised or mapped.output_schema,
+        annotations={**({} if options.read_only else hints), **options.annotations},
+        icons=options.icons,
+        meta={**(mapped.meta or {}), **(options.meta or {})} or None,
+        # Services accept more than a format allows, such as times without seconds or an offset.
+        check=plain_checker(schema, asserts_formats=options.input_schema is not None),
+        invoke=invoke,
+        encode=(lambda result: result)
+        if promised is None
+        else encoder(Outputs(CallToolResult), promised),
+        precheck=MarkedFunction(name, invoke, options).precheck(defaults),
+        options=options,
+        **others,
+    )
 
 
 def location(function: Callable[..., object]) -> str:

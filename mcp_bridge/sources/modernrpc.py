@@ -13,10 +13,10 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import FunctionType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from django.utils.module_loading import import_string
 from modernrpc import Protocol, RpcRequestContext
@@ -31,8 +31,7 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
-from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import LeftOut, first_line, is_exposed, mend_import
+from mcp_bridge.sources.base import first_line, is_exposed, mend_import
 from mcp_bridge.sources.in_process.routes import routes, wrapped
 from mcp_bridge.sources.marked import MarkedFunction, MarkedSource, location
 from mcp_bridge.sources.secrets import member_names
@@ -45,7 +44,7 @@ NAME_SERVER: Final = (
 _OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
-class ModernRPCSource(MarkedSource[ProcedureWrapper]):
+class ModernRPCSource(MarkedSource):
     """
     Tools from RpcServers.
 
@@ -59,47 +58,35 @@ class ModernRPCSource(MarkedSource[ProcedureWrapper]):
         "expose": (str, "a string"),
     }
 
-    def __init__(self, alias: str, options: JSONObject) -> None:
-        super().__init__(alias, options)
-        self._found: dict[ProcedureWrapper, RpcServer] = {}
-        self._shared: Mapping[object, ToolOptions] = {}
+    def found(self) -> Iterator[Procedure]:
+        shared, prefix = options_by_namespace(), self.options.get("prefix", "")
+        for wrapper, server in self._procedures(self._servers()).items():
+            if wrapper.name.startswith("system.") or not wrapper.is_available_in_json_rpc:
+                continue
+            try:
+                options = _options_of(wrapper, shared)
+            except ValueError as why:
+                where, module = where_is(wrapper), wrapper.func_or_coro.__module__
+                self.withhold(where, f"its marks disagree: {first_line(why)}", module)
+                continue
+            is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+            own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
+            yield Procedure(prefix + ((options and options.name) or own), server, wrapper, options)
 
-    def found(self) -> Iterable[ProcedureWrapper]:
-        self._found, self._shared = self._procedures(self._servers()), options_by_namespace()
-        return self._found
-
-    def options_of(self, operation: ProcedureWrapper) -> ToolOptions | None:
-        if operation.name.startswith("system.") or not operation.is_available_in_json_rpc:
-            raise LeftOut("it is no procedure of the site's for JSON-RPC")
-        return _options_of(operation, self._shared)
-
-    def name_of(self, operation: ProcedureWrapper, options: ToolOptions) -> str:
-        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-        own = operation.name if is_dotted else operation.name.replace(".", "_")
-        return str(self.options.get("prefix", "")) + (options.name or own)
-
-    def build(self, operation: ProcedureWrapper, options: ToolOptions, name: str) -> Tool:
-        return self.build_marked(Procedure(name, self._found[operation], operation, options))
-
-    def unmarked(self, operation: ProcedureWrapper) -> Tool:
-        name = self.name_of(operation, ToolOptions())
-        marked = Procedure(name, self._found[operation], operation, ToolOptions())
-        function = inspect.unwrap(marked.function)
+    def unmarked(self, operation: MarkedFunction) -> Tool:
+        function = inspect.unwrap(operation.function)
         return self.offer(
-            marked.build,
-            member_names(marked.function, skip=marked.skip),
-            name=name,
+            operation.build,
+            member_names(operation.function, skip=operation.skip),
+            name=operation.name,
             description=(inspect.getdoc(function) or "").partition("\n")[0],
-            access=marked.access,
+            access=operation.access,
             source=location(function),
             function=dotted_name(function),
         )
 
-    def function_of(self, operation: ProcedureWrapper) -> object:
-        return operation.func_or_coro
-
-    def where(self, operation: ProcedureWrapper) -> str:
-        return f"{operation.name} ({location(operation.func_or_coro)})"
+    def where(self, operation: MarkedFunction) -> str:
+        return where_is(operation.wrapper) if isinstance(operation, Procedure) else str(operation)
 
     def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
         """Return each procedure once, also where two servers share it."""
@@ -158,15 +145,18 @@ class Procedure(MarkedFunction):
     """One procedure of one server."""
 
     def __init__(
-        self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
+        self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions | None
     ) -> None:
-        predicate = None if _is_open(wrapper) else self._is_permitted
-        super().__init__(name, wrapper.func_or_coro, options, predicate)
+        predicate = None if is_open(wrapper) else self._is_permitted
+        super().__init__(
+            *(name, wrapper.func_or_coro, options, predicate),
+            filled=wrapper.context_target or None,
+            fill=self.rpc_context,
+        )
         self.server = server
         self.wrapper = wrapper
         if predicate is not None:
             self.conditions = tuple(map(dotted_name, ensure_sequence(wrapper.auth)))
-        self.filled = wrapper.context_target or None
 
     def _is_permitted(self, context: Context) -> object:
         """Return what the procedure's own ``auth`` says."""
@@ -178,7 +168,8 @@ class Procedure(MarkedFunction):
         context.scratch[self] = result
         return result
 
-    def fill(self, context: Context) -> RpcRequestContext:
+    def rpc_context(self, context: Context) -> RpcRequestContext:
+        """Return what the procedure's ``context_target`` is given."""
         # A server without a handler of JSON-RPC has no tools.
         kind = Protocol.JSON_RPC
         handler = next(each for each in self.server.handlers if each.protocol == kind)
@@ -190,7 +181,7 @@ class Procedure(MarkedFunction):
             return exception
         reported = exception
         if self.server.error_handler is not None:
-            reported = self.server.on_error(exception, self.fill(call.context))
+            reported = self.server.on_error(exception, self.rpc_context(call.context))
         if type(reported) is RPCInternalError:
             # What django-modern-rpc makes of any other exception, with its text, which is not
             # meant for callers as that of an RPCException is.
@@ -206,7 +197,12 @@ def _options_of(
     return own.under(others) if own and others else own or others
 
 
-def _is_open(wrapper: ProcedureWrapper) -> bool:
+def where_is(wrapper: ProcedureWrapper) -> str:
+    """Return the name of a procedure and where it is, for messages."""
+    return f"{wrapper.name} ({location(wrapper.func_or_coro)})"
+
+
+def is_open(wrapper: ProcedureWrapper) -> bool:
     """Return whether neither the procedure nor its server has an ``auth``."""
     return wrapper.auth is NOT_SET or not wrapper.auth
 
@@ -220,29 +216,20 @@ def _served_servers() -> Iterator[tuple[RpcServer, str]]:
                     yield each, route.pattern
 
 
-class ServedProcedure(NamedTuple):
-    """A marked function that views of the URLconf serve; ``is_open`` where it has no ``auth``."""
-
-    function: Callable[..., Any]
-    options: ToolOptions
-    name: str
-    addresses: str
-    is_open: bool
-
-
-def served_procedures() -> Iterator[ServedProcedure]:
-    """Yield the marked functions that views of the URLconf serve, server by server."""
+def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOptions]]]:
+    """Yield the addresses of each server in the URLconf, with its marked procedures."""
     addresses: dict[RpcServer, list[str]] = {}
     shared = options_by_namespace()
     for server, address in _served_servers():
         addresses.setdefault(server, []).append(repr(address))
     for server, served in addresses.items():
-        at = " and ".join(served)
+        marked: dict[ProcedureWrapper, ToolOptions] = {}
         for each in server.procedures.values():
             # Marks that disagree are reported where their tool would be made.
             with suppress(ValueError):
                 if options := _options_of(each, shared):
-                    yield ServedProcedure(each.func_or_coro, options, each.name, at, _is_open(each))
+                    marked[each] = options
+        yield " and ".join(served), marked
 
 
 def unregistered() -> list[FunctionType]:

@@ -1,13 +1,13 @@
-"""Secrets that an operation takes or returns, for which it is never offered to be switched on."""
+"""Secrets: what an operation takes or returns, and what a site's function sends to a service."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Context
+from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import SchemaDocument
@@ -21,12 +21,12 @@ def secret_among(names: Iterable[str]) -> str | None:
 
 def secret_member(schema: JSONSchema) -> str | None:
     """Return the first member in a JSON Schema, at any depth, that is a secret, or None."""
-    return _secret_in(_members(SchemaDocument(schema).subschemas))
+    return _secret_in(SchemaDocument(schema).subschemas)
 
 
-def secret_answer(responses: Mapping[Any, object], components: object) -> str | None:
+def refuse_secret_answers(responses: Mapping[Any, object], components: object) -> None:
     """
-    Return the first member of an operation's answers that is a secret, or None.
+    Raise ValueError if a member of an operation's answers is a secret.
 
     ``responses`` and ``components`` are as in OpenAPI. Answers of each status but errors count, and
     of each media type: also those that no output schema describes, such as one of two.
@@ -46,22 +46,38 @@ def secret_answer(responses: Mapping[Any, object], components: object) -> str | 
         elif isinstance(part, list | tuple):
             pending += part
     # An answer leaves out what only requests have.
-    sent = (each for each in _members(parts) if each[1].get("writeOnly") is not True)
-    return _secret_in(sent)
+    if secret := _secret_in(parts, left_out="writeOnly"):
+        raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
 
 
-def _members(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the members of objects, by name; one that any value fits has no keywords."""
-    for part in parts:
-        if isinstance(found := part.get("properties"), Mapping):
-            for name, each in found.items():
-                yield str(name), each if isinstance(each, Mapping) else {}
-
-
-def _secret_in(members: Iterable[tuple[str, Mapping[str, Any]]]) -> str | None:
-    members = list(members)
+def _secret_in(parts: Iterable[Mapping[str, Any]], left_out: str = "") -> str | None:
+    """Return the first member of objects that is a secret, by its name or by its format."""
+    members = [
+        # One that any value fits has no keywords.
+        (str(name), each if isinstance(each, Mapping) else {})
+        for part in parts
+        if isinstance(found := part.get("properties"), Mapping)
+        for name, each in found.items()
+    ]
+    members = [(name, each) for name, each in members if each.get(left_out) is not True]
     marked = (name for name, each in members if each.get("format") == "password")
     return secret_among(name for name, _ in members) or next(marked, None)
+
+
+def check_credential(call: ToolCall, name: str, value: str | bytes) -> None:
+    """
+    Raise ValueError, without the value, where a value to be sent holds the caller's credential.
+
+    That is for this site alone (MCP, "Security Best Practices", "Token Passthrough").
+    """
+    request = call.context.request
+    header = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
+    credential = header.partition(" ")[2].strip().encode()
+    if credential and credential in (value.encode() if isinstance(value, str) else value):
+        raise ValueError(
+            f"the value of {name!r} holds the caller's own credential, which may not leave this "
+            "site: send who calls, with a credential of the service's own"
+        )
 
 
 def member_names(function: Callable[..., object], skip: Iterable[str] = ()) -> frozenset[str]:

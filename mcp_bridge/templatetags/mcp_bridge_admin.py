@@ -10,9 +10,8 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest
 from django.template import RequestContext
 
-from mcp_bridge.admin.front_page import FrontPage
-from mcp_bridge.admin.permissions import permission_title
-from mcp_bridge.admin.waiting import counts_in
+from mcp_bridge.admin.audience import permission_title
+from mcp_bridge.admin.front_page import FrontPage, counts_in
 
 register = template.Library()
 

@@ -10,9 +10,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, QuerySet
-from django.forms import CheckboxSelectMultiple, ModelForm, SplitDateTimeField
+from django.forms import (
+    CheckboxSelectMultiple,
+    ModelForm,
+    MultipleChoiceField,
+    SplitDateTimeField,
+)
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
@@ -22,10 +26,8 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
-from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key
-from mcp_bridge.admin.permissions import permission_title
-from mcp_bridge.admin.scopes import NamesField, labelled
+from mcp_bridge.admin.audience import permission_title
+from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key, may_view_users
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -52,6 +54,13 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
         and user.get_all_permissions() <= issuer.get_all_permissions()
         and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
     )
+
+
+class NamesField(MultipleChoiceField):
+    """Several names of a list, as one text with spaces between them; None for no name."""
+
+    def clean(self, value: object) -> str | None:
+        return " ".join(super().clean(value)) or None
 
 
 class UserSelect(AutocompleteSelect):
@@ -168,7 +177,7 @@ class TokenAdmin(PagesAdmin):
         elif db_field.name == "tools":
             # To whoever may not look at all tools, the names of others are not told.
             sees_all = request.user.has_perm("mcp_bridge.view_toolsetting")
-            tools = registry.discovered if sees_all else visible(request.user)
+            tools = registry.discovered.tools.values() if sees_all else visible(request.user)
             words = {tool.name: str(tool.title or "") for tool in tools}
         else:
             field = super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -281,8 +290,7 @@ class TokenAdmin(PagesAdmin):
             return gettext("outgrown") if token.outgrown else gettext("revoked")
         if not token.may_be_revoked:
             return None
-        name = "admin:mcp_bridge_tokens_token_revoke"
-        address = reverse(name, args=[token.pk], current_app=self.admin_site.name)
+        address = self.address("revoke", token.pk)
         label = gettext("Revoke %(token)s") % {"token": token}
         return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Revoke"))
 
@@ -302,6 +310,13 @@ class TokenAdmin(PagesAdmin):
         )
         text %= {"permission": permission_title("change", self.opts)}
         self.message_user(request, text, messages.WARNING)
+
+
+def labelled(words: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return choices of names, given their words."""
+    return [
+        (name, name if text in ("", name) else f"{name}: {text}") for name, text in words.items()
+    ]
 
 
 def limit(names: str | None, words: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pydantic import Field
 
-from mcp_bridge.admin.approvals import PER_PAGE
+from mcp_bridge.admin.tool_settings import PER_PAGE
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing import MCPClient
 from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools

@@ -186,7 +186,7 @@ def test_later_pages_have_the_rows_that_follow(administrator: Administrator) -> 
 
 
 def test_a_search_looks_in_every_text_and_in_each_for_itself(administrator: Administrator) -> None:
-    fields = call_records.ToolCallRecordAdmin.searched_fields
+    fields = call_records.ToolCallRecordAdmin.search_fields
     assert len(fields) == 9
     records = [make(**{field: f"The needle-{field}."}) for field in fields]
     for field, record in zip(fields, records, strict=True):

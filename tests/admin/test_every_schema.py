@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.admin.try_tool.forms import ArgumentsForm
+from mcp_bridge.admin.try_tool import ArgumentsForm
 from tests.schemas import examples as ex
 from tests.support.page import render
 from tests.support.schemas import input_schema

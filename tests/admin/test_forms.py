@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.admin.try_tool.forms import MAX_FIELDS, ArgumentsForm
+from mcp_bridge.admin.try_tool import MAX_FIELDS, ArgumentsForm
 from tests.support.page import render
 from tests.support.values import label
 

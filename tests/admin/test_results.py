@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from mcp_bridge.admin.try_tool.call import MAX_MEDIA, MAX_TEXT, Shown, call, shown
+from mcp_bridge.admin.tool_calls import MAX_MEDIA, MAX_TEXT, Shown, call, shown
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.content import CallToolResult, TextContent
 from tests.support.page import Page, render

@@ -55,13 +55,6 @@ def tools_of(user: Any, *scopes: str) -> list[str]:
     return [tool["name"] for tool in MCPClient(token=secret).list_tools()]
 
 
-def set_scopes(administrator: Administrator, button: str, *names: str, scopes: Any = ()) -> str:
-    """Press a button of the page that asks which scopes the tools are to need."""
-    chosen = [row(name).pk for name in names]
-    data = {"action": "set_scopes", "_selected_action": chosen, "scopes": scopes, button: "x"}
-    return administrator.post("changelist", **data)
-
-
 def in_one_line(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
 
@@ -104,79 +97,12 @@ def test_what_a_user_sees_stays_as_it_was(administrator: Administrator) -> None:
     assert "administrator sees 2 tools" in page
 
 
-# Many tools at once.
-
-
-def test_the_action_asks_which_scopes_and_how(administrator: Administrator) -> None:
-    ToolSetting.objects.filter(name="beta").update(scopes="own")
-    page = administrator.act("set_scopes", "alpha", "beta")
-    assert f"read: Read {ESCAPED}" in page
-    assert MARKER not in page
-    assert re.findall(r'name="scopes" value="([^"]*)"', page) == ["own", "read", "write"]
-    assert page.count('name="_selected_action"') == 2
-    assert "alpha read - beta read own" in in_one_line(page)
-    assert not LogEntry.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("button", "chosen", "alpha_has", "beta_has", "changed"),
-    [
-        ("_add", ["read", "write"], "read write", "own read write", 2),
-        ("_add", ["own"], "own", "own", 1),
-        ("_remove", ["own", "read"], "", "", 1),
-        ("_remove", ["write"], "", "own", 0),
-        ("_set", ["write"], "write", "write", 2),
-        ("_set", [], "", "", 1),
-    ],
-)
-def test_scopes_of_several_tools_are_set_at_once(
-    administrator: Administrator,
-    button: str,
-    chosen: list[str],
-    alpha_has: str,
-    beta_has: str,
-    changed: int,
-) -> None:
-    ToolSetting.objects.filter(name="beta").update(scopes="own")
-    generation = Generation.current()
-    page = set_scopes(administrator, button, "alpha", "beta", scopes=chosen)
-    assert (row("alpha").scopes, row("beta").scopes) == (alpha_has, beta_has)
-    assert f"The scopes of {changed} tool{'s' * (changed != 1)} changed." in page
-    assert (Generation.current() != generation) is (changed > 0)
-    logged = {entry.object_repr: entry.get_change_message() for entry in LogEntry.objects.all()}
-    expected = {
-        "alpha": ("none", f"“{alpha_has}”" if alpha_has else "none"),
-        "beta": ("“own”", f"“{beta_has}”" if beta_has else "none"),
-    }
-    assert logged == {
-        name: f"Scopes: {before} → {now}"
-        for name, (before, now) in expected.items()
-        if before != now
-    }
-    assert len(logged) == changed
-
-
-def test_an_unknown_scope_sets_nothing(administrator: Administrator) -> None:
-    page = set_scopes(administrator, "_add", "alpha", scopes=["write", "other"])
-    assert "is not one of the available choices" in page
-    assert row("alpha").scopes == ""
-
-
-def test_more_scopes_than_there_is_place_for_set_nothing(administrator: Administrator) -> None:
-    ToolSetting.objects.filter(name="beta").update(scopes="x" * 498)
-    page = set_scopes(administrator, "_add", "alpha", "beta", scopes=["write"])
-    assert "beta: Ensure this value has at most 500 characters" in page
-    assert (row("alpha").scopes, row("beta").scopes) == ("", "x" * 498)
-
-
 def test_who_may_only_look_sets_no_scopes(administrator: Administrator) -> None:
     reader = Administrator(VIEW, username="reader")
-    set_scopes(reader, "_add", "alpha", scopes=["write"])
     reader.save("alpha", expected=403, scopes="write")
     assert row("alpha").scopes == ""
-    assert "set_scopes" not in reader.get("changelist")
     editor = Administrator(VIEW, CHANGE, username="editor")
-    set_scopes(editor, "_add", "alpha", scopes=["write"])
+    editor.save("alpha", scopes="write")
     assert row("alpha").scopes == "write"
 
 
@@ -223,7 +149,6 @@ def test_words_are_added_and_changed_but_not_the_name(administrator: Administrat
     assert "alpha, beta" in page
     browser.post(at("change", scope.pk), {"name": "other", "description": "Look at them"})
     assert Scope.objects.values_list("name", "description").get() == ("read", "Look at them")
-    assert "read: Look at them" in administrator.act("set_scopes", "alpha")
     messages = [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
     assert messages == ["Added.", "Changed Description."]
 
@@ -245,7 +170,6 @@ def test_deleting_takes_the_words_alone_and_says_so(administrator: Administrator
     assert "needing" not in page
     administrator.browser.post(at("delete", scope.pk), {"post": "yes"})
     assert tools_of(administrator.user) == []
-    assert f"read: Read {ESCAPED}" in administrator.act("set_scopes", "alpha")
     assert "delete_selected" not in administrator.browser.get(at("changelist")).content.decode()
 
 

@@ -185,7 +185,7 @@ def test_several_are_switched_at_once(administrator: Administrator) -> None:
     assert not ToolSetting.objects.filter(enabled=False).exists()
     assert len(logged()) == 6
     offered = re.findall(r'<option value="(\w+)"', administrator.get("changelist"))
-    assert offered == ["switch_on", "switch_off", "set_scopes"]
+    assert offered == ["switch_on", "switch_off"]
 
 
 def test_who_may_only_look_changes_nothing(site: Any) -> None:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group
 from django.urls import reverse
 from pydantic import Field
 
-from mcp_bridge.admin.differences import Change, changes
+from mcp_bridge.admin.approvals import Change, changes
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing import MCPClient
 from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools

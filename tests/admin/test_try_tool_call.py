@@ -11,8 +11,8 @@ from django.db import connection, transaction
 from django.test import RequestFactory
 
 from mcp_bridge.access.policy import visible
-from mcp_bridge.admin.try_tool.call import Outcome, call, shown
-from mcp_bridge.admin.try_tool.forms import ArgumentsForm
+from mcp_bridge.admin.tool_calls import Outcome, call, shown
+from mcp_bridge.admin.try_tool import ArgumentsForm
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry.registry import registry

@@ -134,22 +134,6 @@ def test_a_sound_is_played_and_what_is_no_picture_is_said_to_be_none(
     check(page, "admin-sound")
 
 
-def test_scopes_of_several_tools_are_set_at_once(visit: Visit) -> None:
-    for name in ("read", "write"):
-        Scope.objects.create(name=f"articles:{name}", description=f"{name.title()} articles")
-    page = visit(LIST)
-    for name in ("articles_delete", "articles_draft"):
-        page.get_by_role("row", name=name).locator("input.action-select").check()
-    page.get_by_label("Action:").select_option(label="Set scopes of the selected tools")
-    page.locator("button[name=index]").click()
-    page.get_by_label("articles:write: Write articles").check()
-    check(page, "admin-scopes")
-    assert missed_by_the_keyboard(page) == []
-    page.get_by_role("button", name="Add these").click()
-    page.get_by_text("The scopes of 2 tools changed.").wait_for()
-    assert ToolSetting.objects.filter(scopes="articles:write").count() == 2
-
-
 def test_a_token_is_limited_when_it_is_issued(visit: Visit) -> None:
     Scope.objects.create(name="articles:read", description="Read articles")
     page = visit("/admin/mcp_bridge_tokens/token/add/")

@@ -13,8 +13,8 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.access.policy import visible
-from mcp_bridge.admin.sees import Chosen
-from mcp_bridge.admin.try_tool.call import call
+from mcp_bridge.admin.audience import Chosen
+from mcp_bridge.admin.tool_calls import call
 from mcp_bridge.registry.tool_status import mark_approved
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient

@@ -31,7 +31,7 @@ READERS = [
     *("mcp_bridge.calls.media", "mcp_bridge.transports.http", "mcp_bridge.confirmation.confirm"),
     *("mcp_bridge.confirmation.queue", "mcp_bridge.confirmation.rendering"),
     *("mcp_bridge.records.redaction", "mcp_bridge.admin.schema_tables"),
-    "mcp_bridge.admin.try_tool.forms",
+    "mcp_bridge.admin.try_tool",
     *("mcp_bridge.registry.definitions", "mcp_bridge.registry.linting"),
 ]
 # Longer input finds little more, and takes longer.

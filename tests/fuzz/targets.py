@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.admin.try_tool.forms import ArgumentsForm
+from mcp_bridge.admin.try_tool import ArgumentsForm
 from mcp_bridge.calls.arguments import plain_checker, typed_checker
 from mcp_bridge.calls.media import MediaType, block
 from mcp_bridge.concurrency.places import drive
@@ -34,12 +34,11 @@ from mcp_bridge.protocol.revisions import LATEST
 from mcp_bridge.records.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.schemas import Inputs, Signature
-from mcp_bridge.schemas.validation.keywords import UncheckableError
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator, UncheckableError
 from mcp_bridge.sources.operations.answers import Answer, read_answer
-from mcp_bridge.sources.operations.bodies import read_file
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Unmappable, operation_name
+from mcp_bridge.sources.operations.values import read_file
 from tests.fuzz import site
 from tests.support.wire import strict
 

@@ -187,15 +187,6 @@ ACTIONS: Mapping[str, Action] = {
         changes=CHANGED_TOOL,
         refused=302,
     ),
-    "set scopes": Action(
-        f"{TOOL}_changelist",
-        listed("set_scopes", "look", _add="1", scopes=["read"]),
-        changes=CHANGED_TOOL,
-        refused=302,
-    ),
-    "choose scopes": Action(
-        f"{TOOL}_changelist", listed("set_scopes", "look"), status=200, refused=302
-    ),
     "delete tools": Action(
         f"{TOOL}_changelist",
         listed("delete_selected", "gone", "look", post="yes"),

@@ -187,7 +187,7 @@ def test_the_pages_of_tools_have_none(pages: Pages) -> None:
     rows |= {"form-0-id": keys[0], "form-1-id": keys[1], "form-1-enabled": "on"}
     ToolSetting.objects.filter(pk__in=keys[:2]).update(enabled=False)
     pages.check(page, data=rows | {"initial-form-0-enabled": "True"})
-    for action in ("switch_on", "switch_off", "set_scopes"):
+    for action in ("switch_on", "switch_off"):
         data = {"action": action, **chosen}
         pages.check(of("mcp_bridge_toolsetting_changelist"), data=data)
 

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from pydantic import Field, SecretStr
 
 from mcp_bridge import ToolError
-from mcp_bridge.admin.exports import as_json
+from mcp_bridge.admin.call_records import as_json
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.records import rows
 from mcp_bridge.testing import MCPClient, MCPError
@@ -59,7 +59,7 @@ def test_the_pointers_of_bad_arguments_are_kept(caller: MCPClient, settings: Any
 
 
 def _columns(found: ToolCallRecord) -> list[Any]:
-    from mcp_bridge.admin.exports import FIELDS
+    from mcp_bridge.admin.call_records import FIELDS
 
     return [getattr(found, name) for name in FIELDS]
 

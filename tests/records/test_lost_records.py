@@ -225,6 +225,19 @@ def test_lines_of_an_earlier_secret_key_are_restored(
     assert record().tool == "look"
 
 
+def test_lines_of_before_there_were_kinds_are_restored(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = lost_line(settings, modern, caplog, "INSERT")
+    row = json.loads(line[line.index("{") :])
+    del row["kind"], row["signature"]
+    assert restore(signed(row), monkeypatch).startswith("1 records restored; 0 ")
+    assert (record().tool, record().kind) == ("look", "tool")
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
 def test_refusals_lost_while_being_written_keep_their_number(
     number: int, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture

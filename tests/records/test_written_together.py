@@ -270,6 +270,7 @@ def test_what_cannot_be_kept_is_lost_and_logged(
 ) -> None:
     for name in ("writer", "rows"):
         monkeypatch.setattr(f"mcp_bridge.records.{name}.KEPT", 10)
+    monkeypatch.setattr("mcp_bridge.records.rows.LIMIT", 10)
     make = looks(settings, 40)
     with locked(database):
         make()

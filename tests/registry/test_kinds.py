@@ -13,7 +13,7 @@ from django.db import connection
 
 from mcp_bridge.access.policy import AccessPolicy, context_for, opened_by
 from mcp_bridge.conf import DEFAULT_SOURCES
-from mcp_bridge.features import AccessRule, Feature
+from mcp_bridge.features import AccessRule, Feature, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.registry.linting import lint
@@ -125,3 +125,13 @@ def test_older_code_finds_the_settings_of_tools_alone() -> None:
             assert cursor.fetchall() == [("both",)]
     finally:
         call_command("migrate", "mcp_bridge", verbosity=0)
+
+
+def test_a_tool_of_another_kind_is_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, kw_only=True, eq=False)
+    class Odd(Tool):
+        kind: str = "odd"  # type: ignore[misc]
+
+    monkeypatch.setattr(Notes, "tools", lambda self: [Odd(name="odd", description="Odd.")])
+    registry.reload()
+    assert (keys(), dict(registry.snapshot.tools)) == ([("odd", "odd")], {})

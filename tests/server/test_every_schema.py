@@ -11,7 +11,7 @@ from django.core import checks
 from jsonschema import Draft202012Validator
 
 from mcp_bridge.registry.linting import lint
-from mcp_bridge.schemas.validation.keywords import FORMATS
+from mcp_bridge.schemas.validation import FORMATS
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.schemas import test_kinds

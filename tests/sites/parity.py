@@ -27,7 +27,7 @@ from mcp_bridge.access.policy import served_host
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.in_process.calls import ViewCaller
 from mcp_bridge.sources.in_process.routes import routes, wrapped
-from mcp_bridge.sources.ninja.endpoints import endpoints
+from mcp_bridge.sources.ninja.source import endpoints
 from mcp_bridge.testing import MCPClient, MCPError
 
 PLAN = json.load(sys.stdin)

@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from mcp_bridge import mcp_tool
-from mcp_bridge.admin.differences import changes
+from mcp_bridge.admin.approvals import changes
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.fingerprints import canonical_definition
 from mcp_bridge.registry.registry import registry

@@ -24,7 +24,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.features import Tool
-from mcp_bridge.management.missing import why_missing
+from mcp_bridge.management.base import why_missing
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import Source

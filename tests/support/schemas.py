@@ -8,8 +8,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
-from mcp_bridge.schemas import Inputs, Outputs, Signature
-from mcp_bridge.schemas.validation import keywords
+from mcp_bridge.schemas import Inputs, Outputs, Signature, validation
 
 # Without those that only further packages know: what pydantic writes of a time that has no zone is
 # not as RFC 3339 wants it.
@@ -23,7 +22,7 @@ FORMATS.checkers = {
 # As clients assert them: the official one for TypeScript by ajv-formats, from which the pattern of
 # durations is.
 ASSERTED = FormatChecker(formats=())
-ASSERTED.checkers = dict(keywords.FORMATS.checkers)
+ASSERTED.checkers = dict(validation.FORMATS.checkers)
 _DURATION = re.compile(
     r"P(?!$)((\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?|(\d+W)?)", re.ASCII
 )

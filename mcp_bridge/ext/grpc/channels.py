@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 
 from mcp_bridge.features import ToolCall
-from mcp_bridge.sources.hooks import check_credential
+from mcp_bridge.sources.secrets import check_credential
 
 # gRPC over HTTP/2, "Requests", "Custom-Metadata"; what begins with grpc- is gRPC's own.
 _KEY: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Message, values_of
-from mcp_bridge.schemas.validation import keywords as bounded
+from mcp_bridge.schemas import validation as bounded
 
 RULES: Final = "buf.validate.field"
 _FORMATS: Final = {each: each for each in ("email", "uuid", "ipv4", "ipv6", "uri")}

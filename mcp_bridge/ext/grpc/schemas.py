@@ -8,7 +8,7 @@ from typing import Any, Final
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
 from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, keywords_of
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.bundle import DEFINITIONS, TooLarge, within_bounds
+from mcp_bridge.schemas.walk import DEFS, Bundler, TooLarge
 
 ARGUMENT: Final = "mcp_bridge.argument"
 BEHAVIOR: Final = "google.api.field_behavior"
@@ -109,7 +109,7 @@ class _Schemas:
         # One by one, since messages may be in each other to any depth.
         while self._waiting:
             each = self._waiting.pop()
-            self._definitions[DEFINITIONS + each.full_name] = self._object(each)
+            self._definitions[DEFS + each.full_name] = self._object(each)
         if is_stream:
             said = {"description": _ABSENT} if "$ref" in root else {}
             root = self._result({"type": "array", "items": root, **said}, "truncated")
@@ -124,7 +124,7 @@ class _Schemas:
         elif not self._is_input and root.get("type") != "object":
             root = self._result(root)
         try:
-            return within_bounds(root, self._definitions)
+            return Bundler(self._definitions.__getitem__).within_bounds(root)
         except TooLarge as why:
             raise ValueError(f"its schema {why}") from None
 
@@ -142,7 +142,7 @@ class _Schemas:
         package, _, last = name.rpartition(".")
         if package == "google.protobuf" and last in _WELL_KNOWN:
             return _WELL_KNOWN[last]
-        reference = DEFINITIONS + name
+        reference = DEFS + name
         if reference not in self._definitions:
             # Known from here on; what it is comes when its turn does.
             self._definitions[reference] = {}

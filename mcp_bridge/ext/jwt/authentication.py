@@ -12,10 +12,9 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured
 from django.views.decorators.debug import sensitive_variables
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.calls.credentials import bearer_token
+from mcp_bridge.calls.credentials import CredentialRefused, bearer_token
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.jwt.keys import keys_of
 from mcp_bridge.protocol.logs import get_logger
@@ -29,13 +28,6 @@ ASYMMETRIC: Final = (
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
 MAX_LENGTH: Final = 16 * 1024
-
-
-class JWTRefused(AuthenticationFailed):
-    """A token of the class's own issuer that does not hold: no other class is asked about it."""
-
-    is_final = True
-    default_detail = "The token is not valid or no longer so."
 
 
 @dataclass(frozen=True)
@@ -84,8 +76,8 @@ class JWTAuthentication(BaseAuthentication):
         """
         Return the user and the AccessToken; None for what is not a JWT of this issuer.
 
-        Raises JWTRefused (401) for one that does not hold, KeysUnavailable (503) where nobody can
-        tell, and ImproperlyConfigured where the issuer or the audience is not set.
+        Raises CredentialRefused (401) for one that does not hold, KeysUnavailable (503) where
+        nobody can tell, and ImproperlyConfigured where the issuer or the audience is not set.
         """
         audience = self.audience or conf.RESOURCE
         if not self.issuer or not audience:
@@ -109,7 +101,7 @@ class JWTAuthentication(BaseAuthentication):
         except jwt.PyJWTError as error:
             named = unverified["payload"].get("aud")
             logger.info("A token of %s for %.200r was refused: %s", self.issuer, named, error)
-            raise JWTRefused from error
+            raise CredentialRefused from error
         # What the issuer calls the endpoint is here what the endpoint calls itself.
         resource = frozenset({conf.RESOURCE or audience})
         return user, AccessToken(claims, self.get_name(claims), resource, scopes)

@@ -77,7 +77,13 @@ class MCPApplication:
         self.threads = RequestThreads()
         # manage.py mcp_doctor reads it.
         self.mcp_served = _served(path)
-        _check_authentication()
+        for name in conf.AUTHENTICATION_CLASSES:
+            if issubclass(import_string(name), SessionAuthentication):
+                raise ImproperlyConfigured(
+                    f"MCPApplication has no middleware, and so no sessions: {name} in "
+                    "MCP_BRIDGE['AUTHENTICATION_CLASSES'] would know nobody. Take it out of the "
+                    "setting, or serve the site by Django's application alone."
+                )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -127,7 +133,10 @@ class MCPApplication:
             view = kind()
             view.setup(request, **request.resolver_match.kwargs)
             if any(map(request.META.get, _LANGUAGE)):
-                with translation.override(_language_of(request)):
+                # As LocaleMiddleware finds it.
+                in_path, _ = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
+                asked = translation.get_language_from_request(request, check_path=in_path)
+                with translation.override(asked):
                     request.LANGUAGE_CODE = translation.get_language()
                     reply = await view.reply_in_slot(request)
             else:
@@ -163,12 +172,6 @@ def _log(reply: Reply, request: HttpRequest) -> None:
     """Log a reply with an error as Django's handler does."""
     response = respond(reply)
     log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
-
-
-def _language_of(request: HttpRequest) -> str:
-    """Return the language that the client asks for, as LocaleMiddleware finds it."""
-    in_path, _ = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
-    return translation.get_language_from_request(request, check_path=in_path)
 
 
 def _served(path: str | None) -> dict[str, Served]:
@@ -208,14 +211,3 @@ def _direct(callback: Callable[..., object]) -> type[AsyncMCPView] | None:
         return kind
     bases = (AsyncMCPView,) if kind is MCPView else (kind, AsyncMCPView)
     return type(kind.__name__, bases, {"__doc__": kind.__doc__})
-
-
-def _check_authentication() -> None:
-    """Raise ImproperlyConfigured for a class that reads what only middleware puts on a request."""
-    for path in conf.AUTHENTICATION_CLASSES:
-        if issubclass(import_string(path), SessionAuthentication):
-            raise ImproperlyConfigured(
-                f"MCPApplication has no middleware, and so no sessions: {path} in "
-                "MCP_BRIDGE['AUTHENTICATION_CLASSES'] would know nobody. Take it out of the "
-                "setting, or serve the site by Django's application alone."
-            )

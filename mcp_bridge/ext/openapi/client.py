@@ -10,12 +10,12 @@ from urllib.parse import quote
 import mcp_bridge
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import ToolCall
-from mcp_bridge.outbound.client import Outbound, OutboundError, Received
+from mcp_bridge.outbound.client import Outbound, OutboundError
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.sources.hooks import check_credential
 from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
+from mcp_bridge.sources.secrets import check_credential
 
 # Takes the call, and returns the headers that say to the service who asks.
 Headers = Callable[[ToolCall], Mapping[str, str]]
@@ -30,66 +30,54 @@ _VALUE: Final = re.compile(r"[^\r\n\0]*")
 logger = get_logger("mcp_bridge.ext.openapi")
 
 
-class Service:
-    """The service at the other end: sends the requests of operations, and reads its answers."""
+def call_service(
+    outbound: Outbound, hook: Headers | None, mapped: MappedOperation, call: ToolCall
+) -> CallToolResult:
+    """
+    Send the request of an operation, and return the service's answer as a result.
 
-    def __init__(self, outbound: Outbound, headers: Headers | None) -> None:
-        self.outbound = outbound
-        self.headers = headers
+    Raises InvalidArguments and ToolError with what callers may know, and what the hook for the
+    headers raises.
+    """
+    request, operation = mapped.request(call.arguments), mapped.operation
+    headers = _headers(request, {} if hook is None else hook(call), call)
+    body = request.body if request.content_type is not None else None
+    if body is None and operation.method in ("post", "put", "patch"):
+        # Some servers wait for a length.
+        body = b""
+    try:
+        received = outbound.send(
+            operation.method.upper(), target(operation.path, request), headers, body
+        )
+    except OutboundError as why:
+        logger.warning("Tool %r: the service %s", call.tool.name, why, exc_info=why.__cause__)
+        more = f" {MAYBE}" if why.is_sent and not call.tool.is_read_only else ""
+        raise ToolError(f"The service {why}.{more}") from why
+    refuses = received.status in (401, 403, 407)
+    if refuses or received.status >= 500:
+        logger.warning("Tool %r: the service answered %d", call.tool.name, received.status)
+    if refuses:
+        raise ToolError("The service refused the site.")
+    answer = Answer(status=received.status, headers=received.headers, body=received.body)
+    return read_answer(answer, mapped)
 
-    def call(self, mapped: MappedOperation, call: ToolCall) -> CallToolResult:
-        """
-        Return the result of a call.
 
-        Raises InvalidArguments and ToolError with what callers may know, and what the hook for the
-        headers raises.
-        """
-        request = mapped.request(call.arguments)
-        headers = self._headers(request, call)
-        operation = mapped.operation
-        body = request.body if request.content_type is not None else None
-        if body is None and operation.method in ("post", "put", "patch"):
-            # Some servers wait for a length.
-            body = b""
-        try:
-            received = self.outbound.send(
-                operation.method.upper(), target(operation.path, request), headers, body
-            )
-        except OutboundError as why:
-            logger.warning("Tool %r: the service %s", call.tool.name, why, exc_info=why.__cause__)
-            unknown = why.is_sent and not call.tool.is_read_only
-            more = f" {MAYBE}" if unknown else ""
-            raise ToolError(f"The service {why}.{more}") from why
-        self._check_status(received, call)
-        answer = Answer(status=received.status, headers=received.headers, body=received.body)
-        return read_answer(answer, mapped)
-
-    def _headers(self, request: OperationRequest, call: ToolCall) -> dict[str, str]:
-        """Return all headers of a request; those of the hook win over what the model has sent."""
-        version = mcp_bridge.__version__
-        headers = {
-            "accept": "application/json, */*;q=0.1",
-            "user-agent": f"django-mcp-bridge/{version}",
-            **{name.lower(): text for name, text in request.headers.items()},
-        }
-        if request.content_type is not None:
-            headers["content-type"] = request.content_type
-        for name, text in (self.headers(call) if self.headers is not None else {}).items():
-            if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
-                # Without the value, which is a secret.
-                raise ValueError(f"the header {name!r} has a character that no header may have")
-            check_credential(call, name, text)
-            headers[name.lower()] = text
-        return headers
-
-    def _check_status(self, received: Received, call: ToolCall) -> None:
-        """Raise ToolError for what is between the service and the site, or the service's own."""
-        status = received.status
-        if status in (401, 403, 407):
-            logger.warning("Tool %r: the service answered %d", call.tool.name, status)
-            raise ToolError("The service refused the site.")
-        if status >= 500:
-            logger.warning("Tool %r: the service answered %d", call.tool.name, status)
+def _headers(request: OperationRequest, given: Mapping[str, str], call: ToolCall) -> dict[str, str]:
+    """Return all headers of a request; those of the hook win over what the model has sent."""
+    headers = {
+        "accept": "application/json, */*;q=0.1",
+        "user-agent": f"django-mcp-bridge/{mcp_bridge.__version__}",
+        **{name.lower(): text for name, text in request.headers.items()},
+    }
+    if request.content_type is not None:
+        headers["content-type"] = request.content_type
+    for name, text in given.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
+            # Without the value, which is a secret.
+            raise ValueError(f"the header {name!r} has a character that no header may have")
+        check_credential(call, name, text)
+        headers[name.lower()] = text
+    return headers
 
 
 def target(path: str, request: OperationRequest) -> str:

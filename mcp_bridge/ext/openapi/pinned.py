@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from typing import Final
+from typing import Final, cast
 from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject
@@ -48,7 +48,7 @@ class Cut:
         # The places in the components that are still to be filled, each with its reference.
         self._waiting: list[tuple[tuple[str, str], str]] = []
         whole = self._document.data
-        kept = {name: self._plain(whole[name]) for name in _KEPT if name in whole}
+        kept = {name: self._copy(whole[name], is_data=True) for name in _KEPT if name in whole}
         paths = dict(self._paths(chooses))
         filled: dict[str, dict[str, object]] = {}
         parts = whole.get("components")
@@ -89,44 +89,33 @@ class Cut:
             }
             if chosen:
                 shared = {name: item[name] for name in item.keys() - {*METHODS, "$ref"}}
-                copied = {str(name): self._member(str(name), each) for name, each in shared.items()}
-                yield str(path), copied | chosen
+                yield str(path), cast("dict[str, object]", self._copy(shared)) | chosen
 
-    def _copy(self, value: object, among: str = "") -> object:
-        """Return a copy of a value; ``among`` is the member of _NAMED that it is, if it is one."""
-        if isinstance(value, list):
-            self._count()
-            return [self._copy(each) for each in value]
-        if not isinstance(value, dict):
-            return self._plain(value)
-        self._count()
-        result = {str(name): self._member(str(name), each, among) for name, each in value.items()}
-        reference = value.get("$ref")
-        if isinstance(reference, str) and not among:
-            _refuse_outside(reference)
-            result["$ref"] = self._place(reference)
-        return result
+    def _copy(self, value: object, among: str = "", *, is_data: bool = False) -> object:
+        """
+        Return a copy of a value; in data nothing is a reference.
 
-    def _member(self, name: str, value: object, among: str = "") -> object:
-        is_extension = name.startswith("x-") and (not among or among in _EXTENDED)
-        if is_extension or (name in _DATA and not among):
-            return self._plain(value)
-        return self._copy(value, name if name in _NAMED and not among else "")
-
-    def _plain(self, value: object) -> object:
-        """Return a copy of data, in which nothing is a reference."""
-        self._count()
-        if isinstance(value, list):
-            return [self._plain(each) for each in value]
-        if isinstance(value, dict):
-            return {str(name): self._plain(each) for name, each in value.items()}
-        # YAML has more kinds of values than JSON.
-        return value if value is None or isinstance(value, _SCALARS) else str(value)
-
-    def _count(self) -> None:
+        ``among`` is the member of _NAMED that it is, if it is one.
+        """
         self._values += 1
         if self._values > _MAX_VALUES:
             raise ValueError(f"it has more than {_MAX_VALUES} values")
+        if isinstance(value, list):
+            return [self._copy(each, is_data=is_data) for each in value]
+        if not isinstance(value, dict):
+            # YAML has more kinds of values than JSON.
+            return value if value is None or isinstance(value, _SCALARS) else str(value)
+        result: dict[str, object] = {}
+        for name, each in ((str(key), each) for key, each in value.items()):
+            is_extension = name.startswith("x-") and (not among or among in _EXTENDED)
+            holds_data = is_data or is_extension or (name in _DATA and not among)
+            below = name if name in _NAMED and not among else ""
+            result[name] = self._copy(each, "" if holds_data else below, is_data=holds_data)
+        reference = value.get("$ref")
+        if isinstance(reference, str) and not among and not is_data:
+            _refuse_outside(reference)
+            result["$ref"] = self._place(reference)
+        return result
 
     def _place(self, reference: str) -> str:
         """Return the reference in the cut document to what a reference leads to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,12 @@ from mcp_bridge.features.marks import options_in
 from mcp_bridge.outbound.addresses import is_https_or_loopback
 from mcp_bridge.protocol import CallToolResult, JSONObject
 from mcp_bridge.sources.base import LeftOut, OperationSource, first_line, mend_import
-from mcp_bridge.sources.mapped import operation_tool
+from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Operation, operation_name
 
 if TYPE_CHECKING:
-    from mcp_bridge.ext.openapi.client import Headers, Service
+    from mcp_bridge.ext.openapi.client import Headers
 
 
 class OpenAPISource(OperationSource[Operation]):
@@ -86,15 +86,16 @@ class OpenAPISource(OperationSource[Operation]):
         # The document in place of that in the file, and its operations as they were mapped.
         self.document: Document | None = None
         self.mapped: dict[str, MappedOperation] = {}
-        self._sends: Service | None = None
+        # Takes an operation and a call of it.
+        self._send: Callable[[MappedOperation, ToolCall], CallToolResult] | None = None
 
     def no_tools(self) -> tuple[str, str] | None:
         return "its document has none of its operations", "Name operations that are there."
 
     def found(self) -> Iterable[Operation]:
         if self.document is None:
-            self._sends, self.document = self._service(), self._document()
-            if self._sends is None or self.document is None:
+            self._send, self.document = self._sender(), self._document()
+            if self._send is None or self.document is None:
                 return []
         operations = list(self.document.operations())
         for each in self.document.errors:
@@ -136,7 +137,7 @@ class OpenAPISource(OperationSource[Operation]):
             name,
             mapped,
             options,
-            invoke=partial(self._call, mapped),
+            invoke=lambda call: self._send(mapped, call),  # type: ignore[misc]
             hints={} if says else mapped.annotations,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
             target=f"{operation} at {self.options['server']}",
@@ -144,10 +145,6 @@ class OpenAPISource(OperationSource[Operation]):
             non_atomic=frozenset(connections),
             source=f"{Path(self.options['document']).name}: {operation}",
         )
-
-    def _call(self, mapped: MappedOperation, call: ToolCall) -> CallToolResult:
-        assert self._sends is not None
-        return self._sends.call(mapped, call)
 
     def _document(self) -> Document | None:
         """Return the document, or None where it cannot be read, which is among the messages."""
@@ -160,10 +157,10 @@ class OpenAPISource(OperationSource[Operation]):
             self.report("W063", f"{self.place}: {text}", hint)
             return None
 
-    def _service(self) -> Service | None:
-        """Return the service at the other end, or None, as for the document."""
+    def _sender(self) -> Callable[[MappedOperation, ToolCall], CallToolResult] | None:
+        """Return what sends calls to the service, or None, as for the document."""
         try:
-            from mcp_bridge.ext.openapi.client import Service
+            from mcp_bridge.ext.openapi.client import call_service
             from mcp_bridge.outbound.client import Outbound
         except ImportError as why:
             text = f"{self.place}: A package is missing: {first_line(why)}."
@@ -190,7 +187,7 @@ class OpenAPISource(OperationSource[Operation]):
             is_file = isinstance(why, OSError) and mend is None
             self.report("W064" if is_file else "E062", text, mend or hint)
             return None
-        return Service(outbound, hook)
+        return partial(call_service, outbound, hook)
 
 
 def read_document(path: Path) -> Document:

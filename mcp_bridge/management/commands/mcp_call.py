@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 import mcp_bridge
 from mcp_bridge.access.policy import context_for
 from mcp_bridge.features import Client
-from mcp_bridge.management.base import TablesCommand, named_user
-from mcp_bridge.management.missing import why_missing
+from mcp_bridge.management.base import TablesCommand, named_user, why_missing
 from mcp_bridge.protocol import LATEST, REVISIONS, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.server.server import MCPServer

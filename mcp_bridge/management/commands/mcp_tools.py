@@ -11,8 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from mcp_bridge.access.policy import visible
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.management.base import TablesCommand, check_names, named_user
-from mcp_bridge.management.missing import why_missing
+from mcp_bridge.management.base import TablesCommand, check_names, named_user, why_missing
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import app_of, sent_definition
 from mcp_bridge.registry.linting import budget, lint_list
@@ -20,6 +19,9 @@ from mcp_bridge.registry.linting import lint as lint_tool
 from mcp_bridge.registry.listing import DEFAULT, members, title_of
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of, with_settings
+
+# The tokens of each tool that is on, by the title of the list that it is in.
+Lengths = dict[str, list[int]]
 
 
 class Command(TablesCommand):
@@ -79,18 +81,25 @@ class Command(TablesCommand):
         elif DEFAULT not in lists:
             lists.insert(0, None)
         rows = _rows(tools)
+        served = [row for row in rows if row.status is ToolStatus.SERVED]
+        lengths = {
+            title_of(name): [row.tokens for row in served if name is None or name in row.toolsets]
+            for name in lists
+        }
         if lint:
             found = [*discovered.messages, *(each for tool in tools for each in lint_tool(tool))]
-            self._report(found, rows, lists, getattr(checks, fail_level))
+            self._report(found, rows, lengths, getattr(checks, fail_level))
             return
         if json:
             self.stdout.write(dumps([row.to_json() for row in rows], indent=2))
             return
         for row in rows:
-            self._write(row)
+            state = "" if row.status is ToolStatus.SERVED else str(row.status.label)
+            self._write(row.tool, row.tool.source, state)
+            self.stdout.write(f"    tokens: {row.tokens:,}")
         whose = "" if user is None else f" for {user}"
         self.stdout.write(f"\n{len(tools)} of {len(discovered.tools)} tools{whose}.")
-        self._write_lengths(rows, lists)
+        self._write_lengths(lengths)
         for message in discovered.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
         if caller is not None:
@@ -118,42 +127,35 @@ class Command(TablesCommand):
             self.stdout.write(dumps(described, indent=2))
             return
         for each in offered:
-            self.stdout.write(self.style.MIGRATE_HEADING(each.name))
             source = ", ".join(filter(None, (each.source_alias, each.source)))
-            self.stdout.write(f"    source: {source}\n    access: {each.access.words}")
-            self._write_hints(each)
-            if each.name in discovered.tools:
-                self.stdout.write("    state:  switched on")
+            self._write(each, source, "switched on" * (each.name in discovered.tools))
         on = len(discovered.candidates.keys() & discovered.tools.keys())
         self.stdout.write(f"\n{len(offered)} candidates, {on} of them switched on in the admin.")
 
-    def _write_hints(self, tool: Tool) -> None:
+    def _write(self, tool: Tool, source: str, state: str) -> None:
+        """Write what is to be said of a tool."""
+        self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
+        self.stdout.write(f"    source: {source}\n    access: {tool.access.words}")
         if hints := ", ".join(name for name, is_so in tool.annotations.items() if is_so):
             self.stdout.write(f"    hints:  {hints}")
+        if state:
+            self.stdout.write(f"    state:  {state}")
 
-    def _write(self, row: Row) -> None:
-        """Write what is to be said of a tool."""
-        tool = row.tool
-        self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
-        self.stdout.write(f"    source: {tool.source}\n    access: {tool.access.words}")
-        self._write_hints(tool)
-        if row.status is not ToolStatus.SERVED:
-            self.stdout.write(f"    state:  {row.status.label}")
-        self.stdout.write(f"    tokens: {row.tokens:,}")
-
-    def _write_lengths(self, rows: list[Row], lists: Iterable[str | None]) -> None:
-        for name, (tools, tokens) in _lengths(rows, lists).items():
-            self.stdout.write(f"{name}: {tools:,} on, about {tokens:,} tokens (bytes / 4).")
+    def _write_lengths(self, lengths: Lengths) -> None:
+        for name, sizes in lengths.items():
+            self.stdout.write(
+                f"{name}: {len(sizes):,} on, about {sum(sizes):,} tokens (bytes / 4)."
+            )
 
     def _report(
         self,
         found: list[checks.CheckMessage],
         rows: list[Row],
-        lists: Iterable[str | None],
+        lengths: Lengths,
         level: int,
     ) -> None:
-        for name, length in _lengths(rows, lists).items():
-            found += lint_list(name, *length)
+        for name, sizes in lengths.items():
+            found += lint_list(name, len(sizes), sum(sizes))
         shown = [message for message in found if not message.is_silenced()]
         for message in shown:
             # Django's levels are those of logging.
@@ -161,7 +163,7 @@ class Command(TablesCommand):
             self.stdout.write(f"{kind} {message.id}: {message.msg}\n    {message.hint}")
         for row in sorted(rows, key=lambda row: -row.tokens):
             self.stdout.write(f"{row.tokens:>7,} tokens  {row.tool.name}")
-        self._write_lengths(rows, lists)
+        self._write_lengths(lengths)
         grave = sum(message.level >= level for message in shown)
         if grave:
             raise CommandError(f"{grave} of {len(shown)} findings must be mended.")
@@ -195,13 +197,3 @@ def _rows(tools: Iterable[Tool]) -> list[Row]:
         names = [name for name, options in toolsets.items() if any(members(options, [tool]))]
         rows.append(Row(tool, status_of(tool, setting), tokens, names))
     return rows
-
-
-def _lengths(rows: list[Row], lists: Iterable[str | None]) -> dict[str, tuple[int, int]]:
-    """Return the number of tools that are on, and their tokens, by the title of each list."""
-    served = [row for row in rows if row.status is ToolStatus.SERVED]
-    found: dict[str, tuple[int, int]] = {}
-    for name in lists:
-        tokens = [row.tokens for row in served if name is None or name in row.toolsets]
-        found[title_of(name)] = len(tokens), sum(tokens)
-    return found

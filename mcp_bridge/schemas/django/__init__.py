@@ -8,11 +8,11 @@ instances and querysets are results by the shape that the return hint declares.
 
 from __future__ import annotations
 
-from mcp_bridge.schemas.adapters import TRANSIENT, register
 from mcp_bridge.schemas.django.forms import FormAdapter, in_site_time, without_offset
 from mcp_bridge.schemas.django.hints import NOT_YET
 from mcp_bridge.schemas.django.models import ChoicesAdapter, Lookup, ModelAdapter
 from mcp_bridge.schemas.django.serializers import SerializerAdapter
+from mcp_bridge.schemas.hints import TRANSIENT, register
 from mcp_bridge.schemas.strictness import on_receipt
 
 __all__ = ["Lookup", "register_adapters"]

@@ -17,11 +17,10 @@ from django.utils.datastructures import MultiValueDict
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
 
-from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hashed import check_hashes
-from mcp_bridge.schemas.hints import TypeHint, annotate
+from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, annotate
+from mcp_bridge.schemas.limits import check_hashes
 
 _Choice: TypeAlias = tuple[object, object]
 _HINTS: Final = hints.by_class(forms)
@@ -30,9 +29,11 @@ _HINTS: Final = hints.by_class(forms)
 class FormAdapter(Adapter):
     """Subclasses of Form and ModelForm. Raises TypeError for a field that no JSON value fills."""
 
-    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
         if not (isinstance(hint, type) and issubclass(hint, forms.BaseForm)):
             return None
+        if side == "result":
+            raise TypeError("a form is no result: return the values of it that are to be shown")
         unbound = hint()
         fields = {
             name: _declared(hint, name, field)
@@ -67,11 +68,6 @@ class FormAdapter(Adapter):
 
         shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
         return annotate(shape, *metadata, AfterValidator(bind))
-
-    def result(self, hint: object, metadata: tuple[object, ...]) -> object:
-        if isinstance(hint, type) and issubclass(hint, forms.BaseForm):
-            raise TypeError("a form is no result: return the values of it that are to be shown")
-        return None
 
 
 def _declared(
@@ -121,11 +117,7 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
 def _fixed_choices(
     form: type[forms.BaseForm], name: str, field: forms.Field
 ) -> Sequence[_Choice] | None:
-    """
-    Return the choices that a field has at each call, or None where each call decides.
-
-    Those of a function may change, and those that the form's ``__init__`` has set.
-    """
+    """Return the choices of a field, or None for those of a function or of ``__init__``."""
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
     listed, declared = _listed(field), getattr(form, "base_fields", {}).get(name)

@@ -29,8 +29,8 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from mcp_bridge.protocol.text import cut
+from mcp_bridge.schemas.core_schemas import CONFIG
 from mcp_bridge.schemas.hints import TypeHint, annotate
-from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
 _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)

@@ -17,11 +17,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol.text import cut, quoted
-from mcp_bridge.schemas import hashed
-from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.hints import TypeHint, annotate, split_annotated
+from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, annotate, split_annotated
+from mcp_bridge.schemas.limits import check_hashes
 
 _HINTS: Final[Mapping[type, TypeHint]] = {
     models.CharField: str,
@@ -64,12 +63,21 @@ class Lookup:
 class ModelAdapter(Adapter):
     """Models, lists of them, and querysets and managers as the values of results."""
 
-    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
+        if side == "result" and _is_model(hint):
+            raise TypeError(
+                f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
+                "with members of the same names, or by a serializer"
+            )
         if _is_queryset(hint):
-            raise TypeError("a queryset is no parameter: take list[Article], which is one query")
+            raise TypeError(
+                "a queryset is no parameter: take list[Article], which is one query"
+                if side == "parameter"
+                else "a queryset as a result has no shape: say list[Row], of a dataclass"
+            )
         several = get_origin(hint) is list
         model, inner = split_annotated(get_args(hint)[0] if several else hint)
-        if not _is_model(model):
+        if side == "result" or not _is_model(model):
             return None
         if model._meta.abstract:
             raise TypeError(
@@ -87,16 +95,6 @@ class ModelAdapter(Adapter):
         others = [each for each in metadata if not isinstance(each, (*_CONSTRAINTS, Lookup))]
         return annotate(key, *constraints, AfterValidator(find), *others)
 
-    def result(self, hint: object, metadata: tuple[object, ...]) -> object:
-        if _is_model(hint):
-            raise TypeError(
-                f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
-                "with members of the same names, or by a serializer"
-            )
-        if _is_queryset(hint):
-            raise TypeError("a queryset as a result has no shape: say list[Row], of a dataclass")
-        return None
-
     def items(self, value: object) -> Iterable[object] | None:
         if isinstance(value, BaseManager):
             return value.all()
@@ -109,8 +107,10 @@ class ModelAdapter(Adapter):
 class ChoicesAdapter(Adapter):
     """TextChoices, IntegerChoices, and other subclasses of Choices."""
 
-    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
-        if not (isinstance(hint, type) and issubclass(hint, models.Choices) and list(hint)):
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
+        if side == "result" or not (isinstance(hint, type) and issubclass(hint, models.Choices)):
+            return None
+        if not list(hint):
             return None
         text = hints.labels((each.value, each.label) for each in hint)
         return annotate(hint, Field(description=text), *metadata)
@@ -119,15 +119,15 @@ class ChoicesAdapter(Adapter):
 def _finder(
     model: type[models.Model], name: str, several: bool
 ) -> tuple[TypeHint, Callable[[Any], object]]:
-    """
-    Return the hint of a unique field's values, and what finds the instance, or those of a list.
-
-    Raises TypeError for a field that is not unique, or of no known type.
-    """
+    """Return the hint of a unique field, and what finds the instance or instances of a value."""
     field = model._meta.get_field(name)
     if not (isinstance(field, models.Field) and field.unique):
         raise TypeError(f"{model.__name__}.{name} is not unique, so it names no one instance")
-    words, noun = _words(field), str(model._meta.verbose_name_raw)
+    noun, words, linked = str(model._meta.verbose_name_raw), field.name.replace("_", " "), field
+    # "page id" for the link of a page's child to the page.
+    while isinstance(linked, models.ForeignKey) and linked.remote_field.parent_link:
+        linked = linked.target_field
+        words = f"{linked.model._meta.verbose_name_raw} {linked.name.replace('_', ' ')}"
     article = "an" if noun[:1].lower() in "aeiou" else "a"
 
     def find(sent: Any) -> object:
@@ -138,7 +138,7 @@ def _finder(
             for key in keys
             if (_LEAST <= key <= _MOST if isinstance(key, int) else "\0" not in str(key))
         ]
-        hashed.check_hashes(askable)
+        check_hashes(askable)
         # The name of a relation would give the instance that it leads to.
         found = model._default_manager.in_bulk(askable, field_name=field.attname)
         missing: list[hints.FieldError] = []
@@ -153,15 +153,6 @@ def _finder(
 
     description = f"The {words} of {article} {noun}."
     return annotate(key_hint(model._default_manager, name), Field(description=description)), find
-
-
-def _words(field: models.Field[Any, Any]) -> str:
-    """Return a field's name in words: "page id" for the link of a page's child to the page."""
-    parent = ""
-    while isinstance(field, models.ForeignKey) and field.remote_field.parent_link:
-        field = field.target_field
-        parent = f"{field.model._meta.verbose_name_raw} "
-    return parent + field.name.replace("_", " ")
 
 
 def key_hint(queryset: Any, name: str | None) -> TypeHint:

@@ -3,6 +3,10 @@ Serializers of Django REST framework as parameters and results.
 
 The fields that may be written are the shape of a parameter, and the procedure gets the valid
 serializer; the fields that may be read are the shape of a result, which is its representation.
+
+Django REST framework looks each item of a list of related fields, and of values that have to be
+unique, up by a query of its own. So such a list has at most MOST_LOOKED_UP items unless its author
+says otherwise, which the schema tells, and all of them in one argument have no more.
 """
 
 from __future__ import annotations
@@ -15,17 +19,16 @@ from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_or
 from django.conf import settings
 from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationUnexpectedValue
 from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
-from mcp_bridge.schemas import adapters
-from mcp_bridge.schemas.django import hints, lookups, spectacular
+from mcp_bridge.schemas.django import hints, spectacular
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hints import TypeHint, annotate
+from mcp_bridge.schemas.hints import Side, TypeHint, annotate, note
 
+_Kind: TypeAlias = "type[serializers.Serializer[Any]]"
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
 _WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
@@ -48,21 +51,32 @@ _DATES: Final[Mapping[type, tuple[str, str]]] = {
 _UNTYPED: Final = type(serializers.ListField().child)
 
 
-def parameter(hint: object, metadata: tuple[object, ...]) -> object:
-    """Return the hint of a Serializer as a parameter, or of a list of one; None for another."""
-    kind, many = _kind(hint)
-    if kind is None:
+def adapted(hint: object, metadata: tuple[object, ...], side: Side) -> object:
+    """Return the hint of a Serializer or of a list of one on a side; None for another."""
+    many = get_origin(hint) is list
+    kind = get_args(hint)[0] if many else hint
+    if not (isinstance(kind, type) and issubclass(kind, serializers.Serializer)):
         return None
+    return (_parameter if side == "parameter" else _result)(kind, many, metadata)
 
+
+def _parameter(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
     shape: Any = kind(many=many)
     if many:
-        shape.max_length = _own_most(metadata) or shape.max_length
-    count = lookups.counter(shape)
+        # The bound that the hint gives the list.
+        parts = [part for it in metadata for part in getattr(it, "metadata", [it])]
+        bounds = (getattr(part, "max_length", None) for part in parts)
+        shape.max_length = next(filter(None, bounds), shape.max_length)
+    has_lookups = _has_lookups(shape)
 
     def validated(values: object) -> serializers.BaseSerializer[Any]:
         data = hints.sent_values(values)
-        if count is not None and (found := count(data)) > hints.MOST_LOOKED_UP:
-            raise hints.validation_error(kind.__name__, [lookups.too_many(found)])
+        if has_lookups and (found := _lookups(shape, data)) > hints.MOST_LOOKED_UP:
+            text = (
+                f"The lists in it have {found:,} items together that are looked up one by one, and "
+                f"at most {hints.MOST_LOOKED_UP:,} are taken: send the rest in further calls"
+            )
+            raise hints.validation_error(kind.__name__, [("too_many", text, ())])
         serializer = kind(data=data, many=many)
         if not serializer.is_valid():
             raise hints.validation_error(kind.__name__, _errors(serializer.errors, (), serializer))
@@ -71,12 +85,7 @@ def parameter(hint: object, metadata: tuple[object, ...]) -> object:
     return annotate(_hint(shape, "request"), *metadata, AfterValidator(validated))
 
 
-def result(hint: object, metadata: tuple[object, ...]) -> object:
-    """Do the same for a return hint."""
-    kind, many = _kind(hint)
-    if kind is None:
-        return None
-
+def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
     def represented(value: object) -> object:
         if value is None:
             # A serializer of None would represent an empty form; None has its own branch.
@@ -89,23 +98,45 @@ def result(hint: object, metadata: tuple[object, ...]) -> object:
     return annotate(Any, PlainSerializer(represented, return_type=shape), *metadata)
 
 
-def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
-    """Return the serializer class of a hint, if it is of one, and whether it is a list."""
-    many = get_origin(hint) is list
-    kind: Any = get_args(hint)[0] if many else hint
-    is_one = isinstance(kind, type) and issubclass(kind, serializers.Serializer)
-    return (kind if is_one else None), many
+def _lookups(field: Any, value: object) -> int:
+    """Return how many items of lists in a value are looked up, each by a query of its own."""
+    if field.read_only:
+        return 0
+    if (child := _child(field)) is None:
+        sent = value if isinstance(value, dict) else {}
+        return sum(_lookups(each, sent[name]) for name, each in _members(field) if name in sent)
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        return 0
+    within = [_lookups(child, each) for each in items]
+    if getattr(field, "max_length", None) is not None:
+        # Its author has accounted for the items: it counts as much as the largest of them.
+        return max(within, default=0)
+    return sum(within) + (len(items) if _has_lookups(child, in_lists=False) else 0)
 
 
-def _own_most(metadata: tuple[object, ...]) -> int | None:
-    """Return the bound that a hint gives a list, or None."""
-    parts = [
-        part
-        for each in metadata
-        for part in (each.metadata if isinstance(each, FieldInfo) else [each])
-    ]
-    bounds = (getattr(part, "max_length", None) for part in parts)
-    return next((bound for bound in bounds if bound is not None), None)
+def _has_lookups(field: Any, *, in_lists: bool = True) -> bool:
+    """Return whether a value asks the database, or also what is in lists in it."""
+    if field.read_only:
+        return False
+    # Validators of unique values and of those for a date have one.
+    is_compared = any(hasattr(each, "queryset") for each in field.validators)
+    below = [each for _, each in _members(field)]
+    if in_lists and (child := _child(field)) is not None:
+        below.append(child)
+    return (
+        is_compared
+        or isinstance(field, serializers.RelatedField)
+        or any(_has_lookups(each, in_lists=in_lists) for each in below)
+    )
+
+
+def _child(field: Any) -> Any:
+    return getattr(field, "child", None) or getattr(field, "child_relation", None)
+
+
+def _members(field: Any) -> list[tuple[str, Any]]:
+    return list(field.fields.items()) if isinstance(field, serializers.Serializer) else []
 
 
 def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator[hints.FieldError]:
@@ -137,15 +168,11 @@ def _within(field: Any, key: str | int) -> Any:
 
 
 def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
-    """
-    Return the hint of the values that a field takes or represents; Any where it is not known.
-
-    Raises TypeError for a field to be written that no JSON value fills.
-    """
+    """Return the hint of the values that a field takes or represents; Any for unknown ones."""
     described = spectacular.override_hint(field, direction)
     if described is None and direction == "response" and spectacular.represents_itself(field):
         own = type(field)
-        adapters.note(
+        note(
             f"the output schema takes any value from {own.__qualname__} ({own.__module__}), "
             "which has its own to_representation()"
         )
@@ -179,8 +206,9 @@ def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
 def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
     """Return the hint of a field that is alike in both directions but for its items, or None."""
     least = None if getattr(field, "allow_empty", True) else 1
-    is_looked_up = direction == "request" and lookups.counter(field) is not None
-    most = hints.MOST_LOOKED_UP if is_looked_up else None
+    child = _child(field)
+    is_looked_up = direction == "request" and child is not None and _has_lookups(child)
+    most = hints.MOST_LOOKED_UP if is_looked_up and not field.read_only else None
     if isinstance(field, serializers.ListSerializer | serializers.ListField):
         return hints.list_of(_nullable_hint(field.child, direction), field, least, most)
     if isinstance(field, serializers.ManyRelatedField):
@@ -220,12 +248,9 @@ def _declared(field: Any) -> Any:
     if isinstance(parent, serializers.ListField | serializers.DictField):
         return getattr(_declared(parent), "child", None)
     declared = getattr(parent, "_declared_fields", {}).get(field.field_name)
-    return declared or _columns(parent).get(field.source)
-
-
-def _columns(serializer: object) -> dict[str, Any]:
-    model = getattr(getattr(serializer, "Meta", None), "model", None)
-    return {each.name: each for each in model._meta.fields} if model is not None else {}
+    model = getattr(getattr(parent, "Meta", None), "model", None)
+    columns = {} if model is None else {each.name: each for each in model._meta.fields}
+    return declared or columns.get(field.source)
 
 
 def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
@@ -249,7 +274,10 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
         if name in deprecated:
             options["json_schema_extra"] = {"deprecated": True}
         if direction == "response":
-            members[name] = _read(field, options)
+            hint = annotate(_nullable_hint(field, "response"), Field(**options))
+            # A dotted source is left out if a relation on the way is null.
+            is_sent = (field.required or field.read_only) and "." not in (field.source or "")
+            members[name] = hint if is_sent else NotRequired[hint]
             continue
         if not field.required:
             # The schema shows no default where there is only a factory; the value is never used.
@@ -264,14 +292,6 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
     shape.__pydantic_config__ = hints.FIELDS_CONFIG
     shape.__doc__ = doc
     return shape
-
-
-def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
-    """Return the hint of a field that may be read, as a member of a TypedDict."""
-    hint = annotate(_nullable_hint(field, "response"), Field(**options))
-    # A dotted source is left out if a relation on the way is null.
-    is_sent = (field.required or field.read_only) and "." not in (field.source or "")
-    return hint if is_sent else NotRequired[hint]
 
 
 def _read_value(field: _Field) -> TypeHint:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from django.apps import apps
 from pydantic import AfterValidator, WithJsonSchema
@@ -22,10 +22,9 @@ from rest_framework.views import APIView
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.openapi import Components, Side
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 
 Direction: TypeAlias = Literal["request", "response"]
-T = TypeVar("T")
 
 
 def override_hint(field: object, direction: Direction) -> TypeHint | None:
@@ -48,14 +47,13 @@ def override_hint(field: object, direction: Direction) -> TypeHint | None:
     return inferred_hint(field, direction) if described or extension else None
 
 
-def override_value(serializer: object, name: str, default: T) -> T:
+def override_value(serializer: object, name: str, default: Any) -> Any:
     """Return an argument of a serializer's ``@extend_schema_serializer``, or the default."""
     if not apps.is_installed("drf_spectacular"):
         return default
     from drf_spectacular.drainage import get_override
 
-    value: T = get_override(serializer, name, default)
-    return value
+    return get_override(serializer, name, default)
 
 
 def represents_itself(field: Any) -> bool:

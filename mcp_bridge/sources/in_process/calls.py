@@ -1,28 +1,129 @@
-"""Calls of a view: the request that arguments mean, and the result of its answer."""
+"""
+Calls of views of this process, made for the calls of tools.
+
+A view is called through the callback that the URLconf has, with all of its decorators, and without
+the middleware, through which the request of the client has gone already.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from asgiref.sync import iscoroutinefunction
+from django.contrib.messages.storage.session import SessionStorage
+from django.contrib.sessions.backends.signed_cookies import SessionStore
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.core.handlers.wsgi import WSGIRequest
 from django.http import Http404
 from django.http.response import HttpResponseBase
+from django.template.response import SimpleTemplateResponse
 from django.urls import ResolverMatch, get_resolver
+from django.utils.crypto import salted_hmac
+from rest_framework.exceptions import APIException
 
+from mcp_bridge.concurrency.places import drive
+from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import ToolCall
+from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.sources.in_process import requests
-from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.in_process.routes import Route
 from mcp_bridge.sources.operations.answers import Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation
 
 ACCEPT: Final = "application/json, */*;q=0.1"
+# What a view reads of where the client is. Never its Authorization and its cookies, which open the
+# endpoint, nor what a proxy says of who it is.
+_META: Final = (
+    *("REMOTE_ADDR", "REMOTE_HOST", "SERVER_NAME", "SERVER_PORT"),
+    *("SERVER_PROTOCOL", "SERVER_SOFTWARE", "HTTP_HOST", "HTTP_X_REAL_IP", "HTTP_USER_AGENT"),
+    *("HTTP_ACCEPT_LANGUAGE", "HTTP_TRACEPARENT", "HTTP_TRACESTATE", "HTTP_X_REQUEST_ID"),
+    *("HTTP_X_CORRELATION_ID", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST"),
+    *("HTTP_X_FORWARDED_PORT", "HTTP_X_FORWARDED_PREFIX", "HTTP_X_FORWARDED_PROTO"),
+    *("HTTP_X_FORWARDED_SCHEME", "HTTP_X_FORWARDED_SSL"),
+)
+# Attributes that belong to one request; what else middleware has put on the client's is taken over.
+_OWN: Final = frozenset(
+    (
+        *("GET", "POST", "FILES", "COOKIES", "META", "headers", "environ", "scope"),
+        *("body", "method", "path", "path_info", "script_name", "content_type", "content_params"),
+        *("accepted_types", "accepted_types_by_precedence", "encoding", "resolver_match"),
+        *("user", "auser", "auth", "session", "csrf_processing_done", "csrf_cookie_needs_update"),
+        *("upload_handlers", "mcp_call", "mcp_context"),
+    )
+)
+# What Django answers with status 500 where a view raises it, though tools may raise it for callers.
+_UNHANDLED: Final = (APIException, ObjectDoesNotExist, ValidationError)
+
+
+class ViewFailed(Exception):
+    """A view has failed as it does with status 500; the cause is what it raised."""
+
+
+class InProcessRequest(WSGIRequest):
+    """
+    A request of the caller of a tool to a view of this process.
+
+    It has what middleware has put on the client's request, as its site and its tenant, and of that
+    one's headers only where the client is. Whatever caches by Authorization or by cookie does so by
+    user. Its session and its messages are kept nowhere. ``mcp_context`` is the tool's Context, and
+    ``mcp_call`` the ToolCall of which it is the request, if any.
+    """
+
+    mcp_call: ToolCall | None = None
+
+    def __init__(
+        self,
+        context: Context,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        content_type: str = "",
+    ) -> None:
+        outer = context.request
+        given = getattr(outer, "META", {})
+        if outer is not None:
+            kept = vars(outer).items()
+            vars(self).update(
+                (name, value) for name, value in kept if name[0] != "_" and name not in _OWN
+            )
+        environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
+        environ |= {name: given[name] for name in _META if name in given}
+        environ |= {"REQUEST_METHOD": method, "QUERY_STRING": query}
+        # Bytes of UTF-8, as WSGI has them (PEP 3333, "Unicode Issues").
+        for name, text in (("SCRIPT_NAME", given.get("SCRIPT_NAME", "")), ("PATH_INFO", path)):
+            environ[name] = text.encode().decode("latin-1")
+        if content_type:
+            environ |= {"CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(len(body))}
+        for name, value in (headers or {}).items():
+            environ[f"HTTP_{name.upper().replace('-', '_')}"] = value
+        user: Any = context.user
+        if user is not None and user.is_authenticated:
+            # What a cache tells a user by. Nobody else can make it, since over HTTP a cache would
+            # give its answer to whoever sends it; it opens nothing else.
+            text = f"{user._meta.label}:{user.pk}"
+            key = salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
+            environ |= {"HTTP_AUTHORIZATION": f"MCP {key}", "HTTP_COOKIE": f"mcp={key}"}
+        scheme = getattr(outer, "scheme", "http")
+        super().__init__({**environ, "wsgi.input": BytesIO(body), "wsgi.url_scheme": scheme})
+        # Without the limit of what is kept in memory, where it is already.
+        self._body = body
+        # The caller's credential was no cookie.
+        self._dont_enforce_csrf_checks = True
+        self.user = user
+        self.session = SessionStore()
+        self._messages = SessionStorage(self)
+        self.mcp_context = context
+
+    async def auser(self) -> Any:
+        return self.user
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,28 +148,45 @@ class ViewCaller:
     callbacks: Collection[object] = ()
 
     @property
+    def is_async(self) -> bool:
+        """Whether the view is a coroutine function."""
+        return iscoroutinefunction(self.view or self.route.callback)
+
+    @property
     def invoke(self) -> Callable[[ToolCall], Any]:
         """What calls the view: a coroutine function where the view is one."""
-        return self._acall if iscoroutinefunction(self.view or self.route.callback) else self._call
+        return self._call if self.is_async else self._call_here
 
-    def _call(self, call: ToolCall) -> CallToolResult:
+    def _call_here(self, call: ToolCall) -> CallToolResult:
+        return drive(self._call(call))
+
+    async def _call(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)
         try:
-            response = requests.call(request, match)
-            return self._result(request, response, requests.read_body(response))
+            try:
+                response = match.func(request, *match.args, **match.kwargs)
+                response = await response if self.is_async else response
+            except _UNHANDLED as raised:
+                raise ViewFailed(f"{request.method} {match.route} has failed.") from raised
+            if not isinstance(response, HttpResponseBase):
+                kind = type(response).__name__
+                raise TypeError(f"The view returned {kind}, which is no HttpResponse.")
+            if isinstance(response, SimpleTemplateResponse):
+                response.render()
+            if response.status_code >= 500:
+                raise ViewFailed(f"The view answered with status {response.status_code}.")
+            body = await self._body(response)
         finally:
             # Files that were sent may be open.
             request.close()
-
-    async def _acall(self, call: ToolCall) -> CallToolResult:
-        request, match = self._request(call)
-        try:
-            response = await requests.acall(request, match)
-            return self._result(request, response, await requests.aread_body(response))
-        finally:
-            request.close()
+        if 300 <= response.status_code < 400 and "Location" in response.headers:
+            return self._redirected(request, response.headers["Location"])
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        answer = Answer(status=response.status_code, headers=headers, body=body)
+        return read_answer(answer, self.mapped)
 
     def _request(self, call: ToolCall) -> tuple[InProcessRequest, ResolverMatch]:
+        """Return the request, and its match. Raises Http404 where a value leads elsewhere."""
         wanted = self.mapped.request(call.arguments)
         values = {name: unquote(text) for name, text in wanted.path.items()}
         request = InProcessRequest(
@@ -81,28 +199,44 @@ class ViewCaller:
             content_type=wanted.content_type or "",
         )
         request.mcp_call = call
-        match = requests.resolve(request, self.route.callback, self.route.route, self.urlconf)
-        if self.view is not None:
-            match.func = self.view
+        try:
+            match = get_resolver(self.urlconf).resolve(request.path_info)
+        except Http404:
+            # The text of Django's own has all patterns of the site.
+            raise Http404 from None
+        if match.func is not self.route.callback or match.route != self.route.route:
+            raise Http404
+        match.func = self.view or match.func
+        request.resolver_match = match
         self.prepare(request)
         return request, match
 
-    def _result(
-        self, request: InProcessRequest, response: HttpResponseBase, body: bytes
-    ) -> CallToolResult:
-        if 300 <= response.status_code < 400 and "Location" in response.headers:
-            return self._redirected(request, response.headers["Location"])
-        answer = Answer(
-            status=response.status_code,
-            headers={name.lower(): value for name, value in response.headers.items()},
-            body=body,
-        )
-        return read_answer(answer, self.mapped)
+    async def _body(self, response: Any) -> bytes:
+        """Return the body of a response. Raises ToolError where it cannot be sent."""
+        left, parts = conf.MAX_RESULT_BYTES, list[bytes]()
+        try:
+            if not response.streaming:
+                return bytes(response.content)
+            content = response.streaming_content
+            if isinstance(content, AsyncIterable) and not self.is_async:
+                raise ToolError("This view streams its answer, which cannot be sent here.")
+            async for part in content if isinstance(content, AsyncIterable) else _each(content):
+                left -= len(part)
+                if left < 0:
+                    limit = conf.MAX_RESULT_BYTES
+                    raise ToolError(f"The answer has more than the {limit} bytes that can be sent.")
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            # Its close() sends request_finished, upon which Django closes the caller's connections.
+            closers: list[Callable[[], object]] = getattr(response, "_resource_closers", [])
+            while closers:
+                closers.pop()()
 
     def _redirected(self, request: InProcessRequest, location: str) -> CallToolResult:
         """Return where a view leads, which has to be another tool's; else it is a login page."""
         parts = urlsplit(request.build_absolute_uri(location))
-        path = parts.path.removeprefix(request.META.get("SCRIPT_NAME", "").rstrip("/"))
+        path = parts.path.removeprefix(request.META["SCRIPT_NAME"].rstrip("/"))
         if parts.netloc == request.get_host():
             try:
                 if get_resolver(self.urlconf).resolve(path).func in self.callbacks:
@@ -110,5 +244,10 @@ class ViewCaller:
                     return CallToolResult.of_json(written.decode(), written, written)
             except Http404:
                 pass
-        told = " ".join(requests.texts_of(request))
+        told = " ".join(map(str, request._messages))
         raise ToolError(told or f"The view leads to another page, {parts.path}, and has no answer.")
+
+
+async def _each(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part

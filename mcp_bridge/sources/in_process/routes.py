@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from mcp_bridge.features import dotted_name
 
 _CONVERTED: Final = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 _REVERSED: Final = re.compile(r"%\((\w+)\)s")
+_PLAIN: Final = str | int | float | None
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -23,22 +24,26 @@ class UnreadableRoute(ValueError):
     """No path can be made of a route."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Route:
     """An address. ``callback`` is what the URLconf has: the view with all of its decorators."""
 
-    patterns: tuple[Any, ...]
-    callback: Callable[..., Any]
-    name: str
-    namespaces: tuple[str, ...]
-    app_names: tuple[str, ...]
-    # The arguments that the URLconf itself gives the view, in words.
-    fixed: tuple[str, ...] = ()
+    patterns: tuple[Any, ...] = ()
+    callback: Any = None
+    name: str = ""
+    namespaces: tuple[str, ...] = ()
+    app_names: tuple[str, ...] = ()
+    # The arguments that the URLconf itself gives the view.
+    fixed: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
         """The template with the fixed arguments: where a call goes."""
-        return " ".join((self.template, *self.fixed))
+        words = (
+            f"{name}={repr(each) if isinstance(each, _PLAIN) else dotted_name(each)}"
+            for name, each in sorted(self.fixed.items())
+        )
+        return " ".join((self.template, *words))
 
     @property
     def full_name(self) -> str:
@@ -90,24 +95,14 @@ class Route:
 
     def match(self) -> ResolverMatch:
         """Return a match without values, for code that asks under which names it is."""
-        return ResolverMatch(
-            self.callback,
-            (),
-            {},
-            self.name or None,
-            list(self.app_names),
-            list(self.namespaces),
-            self.route,
-        )
+        named: dict[str, Any] = {"app_names": [*self.app_names]}
+        named["namespaces"] = [*self.namespaces]
+        return ResolverMatch(self.callback, (), {}, self.name or None, route=self.route, **named)
 
 
 @lru_cache(maxsize=16384)
 def _template(is_route: bool, pattern: str) -> str:
-    """
-    Return the part of a path that a pattern of the URLconf is for.
-
-    Raises UnreadableRoute for a regular expression with groups that have no names, or branches.
-    """
+    """Return the part of a path that a pattern of the URLconf is for. Raises UnreadableRoute."""
     if is_route:
         return _CONVERTED.sub(r"{\1}", pattern)
     # Of optional parts, none: DRF's format suffix is such a part.
@@ -124,7 +119,7 @@ def _template(is_route: bool, pattern: str) -> str:
 
 def routes(urlconf: Any) -> Iterator[Route]:
     """Yield each address of a URLconf."""
-    return _walk(get_resolver(urlconf).url_patterns, (), (), (), {})
+    return _walk(get_resolver(urlconf).url_patterns, Route())
 
 
 def wrapped(callback: Any) -> Iterator[Any]:
@@ -134,35 +129,18 @@ def wrapped(callback: Any) -> Iterator[Any]:
         callback = getattr(callback, "__wrapped__", None)
 
 
-def _walk(
-    patterns: Iterable[URLPattern | URLResolver],
-    before: tuple[Any, ...],
-    namespaces: tuple[str, ...],
-    app_names: tuple[str, ...],
-    fixed: Mapping[str, object],
-) -> Iterator[Route]:
+def _walk(patterns: Iterable[URLPattern | URLResolver], above: Route) -> Iterator[Route]:
     for each in patterns:
-        here = (*before, each.pattern)
         own = each.default_kwargs if isinstance(each, URLResolver) else each.default_args
-        given = {**fixed, **(own or {})}
+        here = replace(
+            above,
+            patterns=(*above.patterns, each.pattern),
+            fixed={**above.fixed, **(own or {})},
+        )
         if isinstance(each, URLResolver):
-            yield from _walk(
-                each.url_patterns,
-                here,
-                (*namespaces, each.namespace) if each.namespace else namespaces,
-                (*app_names, each.app_name) if each.app_name else app_names,
-                given,
-            )
+            namespaces = (*above.namespaces, *filter(None, [each.namespace]))
+            app_names = (*above.app_names, *filter(None, [each.app_name]))
+            here = replace(here, namespaces=namespaces, app_names=app_names)
+            yield from _walk(each.url_patterns, here)
         else:
-            yield Route(
-                patterns=here,
-                callback=each.callback,
-                name=each.name or "",
-                namespaces=namespaces,
-                app_names=app_names,
-                fixed=tuple(f"{name}={_words(value)}" for name, value in sorted(given.items())),
-            )
-
-
-def _words(value: object) -> str:
-    return repr(value) if isinstance(value, str | int | float | None) else dotted_name(value)
+            yield replace(here, callback=each.callback, name=each.name or "")

@@ -8,32 +8,113 @@ operations that answer over HTTP are not touched.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
 from django.utils.module_loading import import_string
-from ninja.operation import Operation
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation, PathView
 from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
 
+from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_of
+from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.base import LeftOut, OperationSource
-from mcp_bridge.sources.in_process.calls import ViewCaller
-from mcp_bridge.sources.in_process.requests import InProcessRequest
-from mcp_bridge.sources.mapped import operation_tool
-from mcp_bridge.sources.marked import location
-from mcp_bridge.sources.ninja.endpoints import APIDocument, Endpoint, endpoints
-from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation
-from mcp_bridge.sources.secrets import member_names
+from mcp_bridge.sources.in_process.calls import InProcessRequest, ViewCaller
+from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
+from mcp_bridge.sources.marked import location, operation_tool
+from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_operation
+from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.secrets import member_names, refuse_secret_answers
 
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
+# Those of them that not every user passes: in a word, and as the predicate of a rule.
+_LIMITED: Final[dict[Any, tuple[str, Callable[[Context], bool]]]] = {
+    SessionAuthSuperUser: ("superuser", lambda context: context.user.is_superuser),
+    SessionAuthIsStaff: (
+        "staff",
+        lambda context: context.user.is_staff or context.user.is_superuser,
+    ),
+}
 
 
 def caller(call: ToolCall) -> Any:
     """Return the caller as ``request.auth``: an ``auth`` that lets every authenticated user in."""
     return call.context.user if call.context.user.is_authenticated else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Endpoint:
+    """An operation at its address, for one of its methods."""
+
+    route: Route
+    operation: Operation
+    method: str
+
+    @property
+    def name(self) -> str:
+        """The operation's id where it is given, else its function's name after the namespaces."""
+        operation = self.operation
+        # A namespace that nobody has given says nothing.
+        unnamed = f"api-{operation.api.version}"
+        named = [each for each in self.route.namespaces if each != unnamed]
+        own = operation.operation_id or "_".join([*named, operation.view_func.__name__])
+        return tool_name(own if len(operation.methods) == 1 else f"{own}_{self.method.lower()}")
+
+    @property
+    def handles_credentials(self) -> bool:
+        """Whether it logs in or hands out tokens, by its name."""
+        return deals_with_secrets(self.name, conf.sensitive_names)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route.template} ({location(self.operation.view_func)})"
+
+
+def endpoints(urlconf: Any) -> Iterator[Endpoint]:
+    """Yield each operation of a URLconf once, for each of its methods."""
+    seen = set[int]()
+    for route in routes(urlconf):
+        # What the callback, or what it stands around, calls.
+        closures = (getattr(each, "__closure__", None) or () for each in wrapped(route.callback))
+        contents = [cell.cell_contents for cells in closures for cell in cells]
+        for view in [each for each in contents if isinstance(each, PathView)]:
+            for operation in view.operations:
+                if id(operation) not in seen:
+                    seen.add(id(operation))
+                    for method in operation.methods:
+                        yield Endpoint(route=route, operation=operation, method=method.upper())
+
+
+class APIDocument(OpenAPISchema):
+    """The OpenAPI document of an operation of an API."""
+
+    def get_paths(self) -> dict[str, Any]:
+        return {}
+
+    def map(self, endpoint: Endpoint, output_schema: bool) -> MappedOperation:
+        """Return an operation, mapped. Raises Unmappable, and what the site's types raise."""
+        details = self.operation_details(endpoint.operation)
+        known = {each["name"] for each in details["parameters"] if each["in"] == "path"}
+        # Those of the address at which the API stands, which ninja does not know.
+        details["parameters"] += [
+            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
+            for name in sorted(endpoint.route.parameters - known)
+        ]
+        path, method = endpoint.route.template, endpoint.method.lower()
+        document = Document(
+            {
+                "openapi": self["openapi"],
+                "paths": {path: {method: details}},
+                "components": {"schemas": self.schemas},
+            }
+        )
+        operation = document.operation(method, path)
+        return map_operation(document, operation, output_schema=output_schema)
 
 
 class NinjaSource(OperationSource[Endpoint]):
@@ -67,7 +148,7 @@ class NinjaSource(OperationSource[Endpoint]):
         self._auth: Callable[[Any], Any] | None = auth and import_string(auth)
         # Those of the tools: a redirect may lead there.
         self._callbacks = set[object]()
-        self._documents: dict[int, APIDocument] = {}
+        self._has_output: bool = options.get("output_schemas", True)
 
     def no_tools(self) -> tuple[str, str] | None:
         hint = "Put @mcp_tool on functions of operations, or name them in OPTIONS['operations']."
@@ -87,31 +168,40 @@ class NinjaSource(OperationSource[Endpoint]):
         return str(self.options.get("prefix", "")) + (options.name or operation.name)
 
     def build(self, operation: Endpoint, options: ToolOptions, name: str) -> Tool:
-        api = operation.operation.api
-        document = self._documents.setdefault(id(api), APIDocument(api, ""))
-        mapped = document.map(operation, output_schema=self.options.get("output_schemas", True))
-        tool = self._made(operation, name, options, mapped)
+        mapped = APIDocument(operation.operation.api, "").map(operation, self._has_output)
         self._callbacks.add(operation.route.callback)
         for sentence in mapped.notes:
             self.note(self.where(operation), sentence)
-        return tool
+        return self._made(operation, options, name, mapped)
+
+    def _made(
+        self, operation: Endpoint, options: ToolOptions, name: str, mapped: MappedOperation
+    ) -> Tool:
+        function = operation.operation.view_func
+        return operation_tool(
+            name,
+            mapped,
+            options,
+            invoke=self._caller(operation, mapped).invoke,
+            hints=mapped.annotations,
+            access=self._access(operation.operation, options),
+            conditions=self._conditions(operation.operation),
+            target=f"{operation.method} {operation.route.target}",
+            non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
+            # A view may ask by request.mcp_context.
+            may_elicit=True,
+            source=location(function),
+            function=f"{function.__module__}.{function.__qualname__}",
+            code=getattr(inspect.unwrap(function), "__code__", None),
+        )
 
     def unmarked(self, operation: Endpoint) -> Tool:
-        inner = operation.operation
-        function, name = inner.view_func, self.name_of(operation, ToolOptions())
-
-        def build() -> Tool:
-            document = APIDocument(inner.api, "")
-            if secret := document.secret_answer(operation):
-                raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
-            output_schema = self.options.get("output_schemas", True)
-            mapped = document.map(operation, output_schema=output_schema)
-            return self._made(operation, name, ToolOptions(), mapped)
-
+        inner, name = operation.operation, self.name_of(operation, ToolOptions())
+        function = inner.view_func
         # Authentication of the site's own says at the call whom it lets in.
         own = AccessRule.of(False, (), _is_judged, None, ())
         return self.offer(
-            build,
+            partial(self._build_unmarked, operation, name),
             member_names(function, skip=["request"]),
             name=name,
             description=inner.summary or "",
@@ -121,68 +211,59 @@ class NinjaSource(OperationSource[Endpoint]):
             function=f"{function.__module__}.{function.__qualname__}",
         )
 
+    def _build_unmarked(self, operation: Endpoint, name: str) -> Tool:
+        api = operation.operation.api
+        document = APIDocument(api, "")
+        responses = document.operation_details(operation.operation)["responses"]
+        refuse_secret_answers(responses, {"schemas": document.schemas})
+        mapped = APIDocument(api, "").map(operation, self._has_output)
+        return self._made(operation, ToolOptions(), name, mapped)
+
     def function_of(self, operation: Endpoint) -> object:
         return operation.operation.view_func
 
     def where(self, operation: Endpoint) -> str:
         return f"{operation.name} ({operation})"
 
-    def _made(
-        self, endpoint: Endpoint, name: str, options: ToolOptions, mapped: MappedOperation
-    ) -> Tool:
-        function = endpoint.operation.view_func
-        return operation_tool(
-            name,
-            mapped,
-            options,
-            invoke=self._caller(endpoint, mapped).invoke,
-            hints=mapped.annotations,
-            access=self._access(endpoint.operation, options),
-            conditions=self._conditions(endpoint.operation),
-            target=f"{endpoint.method} {endpoint.route.target}",
-            non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
-            # A view may ask by request.mcp_context.
-            may_elicit=True,
-            source=location(function),
-            function=f"{function.__module__}.{function.__qualname__}",
-            code=getattr(inspect.unwrap(function), "__code__", None),
-        )
-
     def _access(self, operation: Operation, options: ToolOptions) -> AccessRule:
-        """
-        Return who may see an operation; the operation decides at the call in any case.
-
-        Raises _Unjudged where its authentication is the site's own, and nothing says what to do.
-        """
+        """Return who may see an operation, which decides at the call. Raises _Unjudged."""
         own = _of_the_site(operation)
         if own and self._auth is None:
             kind = own[0] if isinstance(own[0], type) else type(own[0])
             raise _Unjudged(f"its authentication is the site's own ({kind.__name__})")
-        predicate: Callable[[Context], object] | None = None
         kinds = {type(each) for each in operation.auth_callbacks}
-        if kinds == {SessionAuthSuperUser}:
-            predicate = _is_superuser
-        elif kinds == {SessionAuthIsStaff}:
-            predicate = _is_staff
+        _, predicate = _LIMITED.get(kinds.pop(), ("", None)) if len(kinds) == 1 else ("", None)
         return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
 
     def _conditions(self, operation: Operation) -> tuple[str, ...]:
-        words: dict[Any, str] = {SessionAuthSuperUser: "superuser", SessionAuthIsStaff: "staff"}
         asked = [*operation.auth_callbacks, *filter(None, [self._auth])]
-        return tuple(words.get(type(each)) or dotted_name(each) for each in asked)
+        return tuple(
+            _LIMITED[type(each)][0] if type(each) in _LIMITED else dotted_name(each)
+            for each in asked
+        )
 
     def _caller(self, endpoint: Endpoint, mapped: MappedOperation) -> ViewCaller:
         operation = endpoint.operation
         copy = operation.clone()
         copy.api = operation.api
-        if operation.auth_callbacks:
-            copy.auth_callbacks = [self._authenticator(operation)]
+        auth = self._auth
+        # A session's class of the site's own can be asked, and nobody is asked in its place.
+        is_given = auth is not None and bool(_of_the_site(operation))
+        judges: list[Any] = list(operation.auth_callbacks)
+
+        def authenticate(request: InProcessRequest) -> Any:
+            """Return ``request.auth``, as the option ``auth`` says, or as sessions do."""
+            if auth is not None and is_given:
+                return auth(request.mcp_call)
+            found = (each.authenticate(request, None) for each in judges)
+            return next(filter(None, found), None)
 
         def prepare(request: InProcessRequest) -> None:
-            if not operation.auth_callbacks:
+            if not judges:
                 # Over HTTP it would be the user of a session, which this request has not.
                 request.user = AnonymousUser()
 
+        copy.auth_callbacks = [authenticate] if judges else copy.auth_callbacks
         return ViewCaller(
             route=endpoint.route,
             method=endpoint.method,
@@ -193,32 +274,10 @@ class NinjaSource(OperationSource[Endpoint]):
             callbacks=self._callbacks,
         )
 
-    def _authenticator(self, operation: Operation) -> Callable[[InProcessRequest], Any]:
-        """Return what gives ``request.auth`` of a call: as ``auth`` says, or as sessions do."""
-        auth = self._auth
-        # A session's class of the site's own can be asked, and nobody is asked in its place.
-        if auth is not None and _of_the_site(operation):
-            return lambda request: auth(request.mcp_call)
-        judges: list[Any] = list(operation.auth_callbacks)
-
-        def authenticate(request: InProcessRequest) -> Any:
-            found = (each.authenticate(request, None) for each in judges)
-            return next(filter(None, found), None)
-
-        return authenticate
-
 
 def _of_the_site(operation: Operation) -> list[Any]:
     """Return the authentication of an operation that looks at other credentials than a session."""
     return [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
-
-
-def _is_superuser(context: Context) -> bool:
-    return bool(context.user.is_superuser)
-
-
-def _is_staff(context: Context) -> bool:
-    return bool(context.user.is_staff or context.user.is_superuser)
 
 
 def _is_judged(context: Context) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 from mcp_bridge.calls.media import block, header_parameter
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
 from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.operations.mapping import MappedOperation
-from mcp_bridge.sources.operations.parameters import json_text
+from mcp_bridge.sources.operations.values import json_text
 
 # Codecs of Python that are no character set, or that spell what is no character: they raise, take
 # time by the square of the text, or return lone surrogates, which no JSON can hold.
@@ -35,6 +35,8 @@ _LONGEST: Final = 2000
 LATER: Final = "The same call may succeed later."
 MAYBE: Final = "What was asked may or may not have been done."
 _MAX_FIELDS: Final = 25
+# The part of a request that an error is in, the place there, and what is wrong.
+_Told: TypeAlias = tuple[str | None, Sequence[str | int], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,26 +161,34 @@ def _said(data: object) -> str | None:
 
 def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[ArgumentError]:
     """Yield the errors of an answer by argument; those of no argument have no path."""
+    for location, path, text in _told(data):
+        found = mapped.argument_path(location, path) if path else ""
+        told = text if found or not path else f"{'.'.join(map(str, path))}: {text}"
+        yield ArgumentError(path=found or "", type="service", message=cut(told, 300))
+
+
+def _told(data: object) -> Iterator[_Told]:
+    """Yield where errors are in a request, as far as the service says it, and their texts."""
     if isinstance(data, list):
-        yield from _located(data, mapped)
-        yield from _by_field([each for each in data if isinstance(each, str)], (), mapped)
+        yield from _located(data)
+        yield from _by_field([each for each in data if isinstance(each, str)], ())
     if not isinstance(data, dict):
         return
     for name in ("detail", "errors", "violations"):
         found = data.get(name)
         if isinstance(found, list) and any(isinstance(each, dict) for each in found):
             # FastAPI and django-ninja; RFC 9457 with pointers; others with fields.
-            yield from _located(found, mapped)
+            yield from _located(found)
             return
     fields = data.get("errors")
     if not isinstance(fields, dict):
         # Beside a message, a text is about the whole request, even under an argument's name.
         is_told = _said(data) is not None
         fields = {k: each for k, each in data.items() if not (is_told and isinstance(each, str))}
-    yield from _by_field(fields, (), mapped)
+    yield from _by_field(fields, ())
 
 
-def _located(found: list[object], mapped: MappedOperation) -> Iterator[ArgumentError]:
+def _located(found: list[object]) -> Iterator[_Told]:
     """Yield the errors of a list, each of which says where it is."""
     for each in found:
         if not isinstance(each, dict):
@@ -187,41 +197,27 @@ def _located(found: list[object], mapped: MappedOperation) -> Iterator[ArgumentE
         place = each.get("loc", each.get("pointer", each.get("field", each.get("name"))))
         if not isinstance(text, str):
             continue
-        location, path = None, []
+        location: str | None = None
+        path: list[str | int] = []
         if isinstance(place, list):
             path = [part for part in place if isinstance(part, str | int)]
             if path and path[0] in ("body", "query", "path", "header", "form", "file"):
-                location = {"form": "body", "file": "body"}.get(str(path[0]), str(path[0]))
-                path = path[1:]
+                location, *path = path  # type: ignore[assignment]
+                location = "body" if location in ("form", "file") else location
         elif isinstance(place, str):
             separator = "/" if place.startswith(("#", "/")) else "."
             parts = place.removeprefix("#").lstrip("/").split(separator)
             path = [int(part) if part.isdecimal() else part for part in parts if part]
-        yield _error(location, path, text, mapped)
+        yield location, path, text
 
 
-def _by_field(
-    data: object, path: tuple[str | int, ...], mapped: MappedOperation
-) -> Iterator[ArgumentError]:
+def _by_field(data: object, path: tuple[str | int, ...]) -> Iterator[_Told]:
     """Yield the errors of an object with a list of texts for each field, nested as the fields."""
     if isinstance(data, dict):
         for name, each in data.items():
-            yield from _by_field(each, path if name in _OF_ALL else (*path, name), mapped)
+            yield from _by_field(each, path if name in _OF_ALL else (*path, name))
     elif isinstance(data, list):
         for number, each in enumerate(data):
-            own = path if isinstance(each, str) else (*path, number)
-            yield from _by_field(each, own, mapped)
+            yield from _by_field(each, path if isinstance(each, str) else (*path, number))
     elif isinstance(data, str) and data:
-        yield _error(None, path, data, mapped)
-
-
-def _error(
-    location: str | None,
-    path: list[str | int] | tuple[str | int, ...],
-    text: str,
-    mapped: MappedOperation,
-) -> ArgumentError:
-    found = mapped.argument_path(location, path) if path else ""
-    if not found and path:
-        text = f"{'.'.join(map(str, path))}: {text}"
-    return ArgumentError(path=found or "", type="service", message=cut(text, 300))
+        yield None, path, data

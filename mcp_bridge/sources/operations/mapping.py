@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer, quoted
-from mcp_bridge.schemas.openapi import Side
-from mcp_bridge.schemas.openapi_keywords import PLAIN, Schema, nullable
-from mcp_bridge.sources.operations.bodies import (
+from mcp_bridge.schemas.openapi import PLAIN, Schema, Side, nullable
+from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
+from mcp_bridge.sources.operations.values import (
     FILE_NOTE,
+    OWN_HEADERS,
     Body,
     Media,
+    Parameter,
     choose_media,
     is_file,
 )
-from mcp_bridge.sources.operations.parameters import OWN_HEADERS, Parameter
-from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
 
 TAGS_KEY: Final = "mcp_bridge/tags"
 # What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
@@ -191,71 +191,61 @@ class _Mapping:
         members = {} if root is None else root.get("properties", {})
         wanted = () if root is None or self.side is Side.PATCH else root.get("required", ())
         is_empty = root is not None and not members and root.get("additionalProperties") is False
-        if root is None or (not members and not is_empty) or (wanted and not is_required):
-            self._read_whole(media, schema if root is None else root, is_required)
-            return
         names: dict[str, str] = {}
-        files = set()
-        filenames = {}
-        for name, each in members.items():
-            argument = self._add(name, each, name in wanted)
-            names[argument] = name
-            if media.kind == "multipart" and is_file(self._root(each)):
-                files.add(name)
-                self._tell_file(argument)
-                if self._root(each).get("type") != "array":
-                    filenames[argument] = self._add(
-                        f"{argument}_filename", {"type": "string"}, False
-                    )
+        files: set[str] = set()
+        filenames: dict[str, str] = {}
+        whole: str | None = None
+        if root is None or (not members and not is_empty) or (wanted and not is_required):
+            whole, members = self._add_whole(media, schema if root is None else root, is_required)
+            files = {name for name, each in members.items() if is_file(self._root(each))}
+        else:
+            for name, each in members.items():
+                argument = self._add(name, each, name in wanted)
+                names[argument] = name
+                if media.kind == "multipart" and is_file(self._root(each)):
+                    files.add(name)
+                    self._tell_file(argument)
+                    if self._root(each).get("type") != "array":
+                        text = {"type": "string"}
+                        filenames[argument] = self._add(f"{argument}_filename", text, False)
+        # The JSON that is offered beside a form with files, if it has these members.
+        beside = media.plain and self.document.convert(media.plain.data.get("schema"), self.side)
+        json = self._object(beside) if beside is not None else None
+        if not (json and json.get("properties", {}).keys() >= members.keys() - files):
+            media = media._replace(plain=None)
+        roots = {name: self._root(each) for name, each in members.items()}
         self.body = Body(
-            media=media._replace(plain=self._plain(media, members.keys() - files)),
+            media=media,
             is_required=is_required,
             members=names,
+            whole=whole,
             files=frozenset(files),
             filenames=filenames,
-            objects=self._objects(members),
+            objects=frozenset(
+                name
+                for name, found in roots.items()
+                if any(
+                    self._root(each).get("type") == "object" for each in found.get("anyOf", [found])
+                )
+            ),
             is_dotted=self.is_dotted,
         )
 
-    def _plain(self, media: Media, names: Collection[str]) -> Media | None:
-        """Return the JSON that is offered beside a form with files, if it has these members."""
-        found = media.plain
-        root = found and self._object(self.document.convert(found.data.get("schema"), self.side))
-        return found if root and root.get("properties", {}).keys() >= set(names) else None
-
-    def _objects(self, members: Mapping[str, JSONSchema]) -> frozenset[str]:
-        """Return the names of the members that are objects, or null."""
-        roots = {name: self._root(each) for name, each in members.items()}
-        return frozenset(
-            name
-            for name, root in roots.items()
-            if any(self._root(each).get("type") == "object" for each in root.get("anyOf", [root]))
-        )
-
-    def _read_whole(self, media: Media, schema: JSONSchema, is_required: bool) -> None:
-        """Take the whole body as one argument, where it is no object that could be said flat."""
-        files = frozenset[str]()
+    def _add_whole(
+        self, media: Media, schema: JSONSchema, is_required: bool
+    ) -> tuple[str, Mapping[str, JSONSchema]]:
+        """Add the whole body as one argument, if it cannot be flat; return that and the members."""
         members: Mapping[str, JSONSchema] = {}
         if media.kind == "bytes":
             schema = {"type": "string", "description": FILE_NOTE}
         elif media.kind == "text":
             schema = {"type": "string"}
         elif media.kind != "json":
-            if not schema:
-                schema = {"type": "object"}
+            schema = schema or {"type": "object"}
             members = self._root(schema).get("properties", {})
-            files = frozenset(name for name, each in members.items() if is_file(self._root(each)))
         if self.side is Side.PATCH:
             schema = {key: each for key, each in schema.items() if key != "required"}
-        whole = self._add("body", schema, is_required)
-        self.body = Body(
-            media=media._replace(plain=self._plain(media, members.keys() - files)),
-            is_required=is_required,
-            whole=whole,
-            files=files,
-            objects=self._objects(members),
-            is_dotted=self.is_dotted,
-        )
+        return self._add("body", schema, is_required), members
 
     def read_parameters(self) -> None:
         """Read the parameters: those of the path, the query string and the headers."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
@@ -17,10 +18,8 @@ from rest_framework.views import APIView
 
 from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.features import AccessRule, Context, ToolOptions, dotted_name
-from mcp_bridge.sources.in_process.credentials import stand_in
-from mcp_bridge.sources.in_process.requests import InProcessRequest
-from mcp_bridge.sources.rest_framework.endpoints import Endpoint
-from mcp_bridge.sources.rest_framework.versions import version_of
+from mcp_bridge.sources.in_process.calls import InProcessRequest
+from mcp_bridge.sources.rest_framework.endpoints import Endpoint, version_of
 
 _BY_MODEL: Final = (
     permissions.DjangoModelPermissions,
@@ -73,48 +72,53 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
     needs = _compiled(endpoint)
     predicate: Callable[[Context], object] | None = None
     if needs is None:
-        lets_in = _Probe(endpoint, guarded=not options.scopes).lets_in
+        lets_in = partial(_lets_in, endpoint, guarded=not options.scopes)
         needs, predicate = _Needs(), lets_in if probe else None
     elif needs.staff:
-        predicate = _is_staff_with_token if needs.token else is_staff
+        predicate = _is_staff_with_token if needs.token else _is_staff
     elif needs.token:
-        predicate = has_scopes
+        predicate = _has_scopes
     public = options.public and not (needs.user or needs.staff or needs.permissions or scopes)
     needed = tuple(dict.fromkeys((*options.permissions, *needs.permissions)))
     return AccessRule.of(public, needed, predicate, None, scopes)
 
 
-def is_staff(context: Context) -> bool:
+def _is_staff(context: Context) -> bool:
     """Return whether DRF's IsAdminUser lets the caller in."""
     return bool(context.user.is_staff)
 
 
-def has_scopes(context: Context) -> bool:
+def _has_scopes(context: Context) -> bool:
     """Return whether the caller has a credential with scopes, as TokenHasScope requires."""
     return scopes_of(context.auth) is not None
 
 
 def _is_staff_with_token(context: Context) -> bool:
-    return is_staff(context) and has_scopes(context)
+    return _is_staff(context) and _has_scopes(context)
 
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
     kind: Any = endpoint.route.kind
-    if not options.scopes and _view_asks(kind):
-        raise _unanswerable(f"class {kind.__qualname__}")
-    for each, is_alternative in _leaves(endpoint):
+    leaves = [*_leaves(endpoint)]
+    kinds: list[Any] = [type(each) for each, _ in leaves]
+    asking = [f"permission class {each.__qualname__}" for each in kinds if _asks(_reads(each))]
+    if any(_asks(_names(code)) for code, _ in _codes(kind)):
+        asking.insert(0, f"class {kind.__qualname__}")
+    if asking and not options.scopes:
+        raise ValueError(
+            f"its {asking[0]} asks how the caller was authenticated, which a tool cannot answer: "
+            "give the tool scopes="
+        )
+    for each, is_alternative in leaves:
         kind = type(each)
-        if _asks(_reads(kind)):
-            if not options.scopes:
-                raise _unanswerable(f"permission class {kind.__qualname__}")
-            continue
-        # Other classes in an alternative read the scopes from ``request.auth``.
-        judge = _toolkit_class(kind)
-        if judge is None or is_alternative and judge.__name__ != _OR_TOKEN:
+        # The class that decides. Others in an alternative read the scopes from ``request.auth``.
+        judge = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
+        is_read = not is_alternative or judge.__name__ == _OR_TOKEN
+        if judge.__module__ != _TOOLKIT or not is_read or _asks(_reads(kind)):
             continue
         try:
-            view = make_view(endpoint, _empty_request(endpoint))
+            view = make_view(endpoint)
             if judge.__name__ == _OR_TOKEN:
                 each = judge.has_permission.__globals__["TokenHasScope"]()
             if hasattr(each, "get_scopes"):
@@ -152,7 +156,7 @@ def _words(permission: Any) -> str:
 def _permissions(endpoint: Endpoint) -> list[Any]:
     """Return the permissions of a view, or those of its class if they depend on a call."""
     try:
-        return list(make_view(endpoint, _empty_request(endpoint)).get_permissions())
+        return list(make_view(endpoint).get_permissions())
     except Exception:
         kind = endpoint.route.kind
         given = endpoint.route.initkwargs.get("permission_classes", kind.permission_classes)
@@ -172,32 +176,9 @@ def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
             yield each, is_alternative
 
 
-def _empty_request(endpoint: Endpoint) -> InProcessRequest:
-    nobody = Context(user=AnonymousUser())
-    return InProcessRequest(nobody, endpoint.method, endpoint.route.template)
-
-
-def _toolkit_class(kind: Any) -> Any:
-    """Return the django-oauth-toolkit class that decides for a permission class, or None."""
-    definer = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
-    return definer if definer.__module__ == _TOOLKIT else None
-
-
-def _unanswerable(what: str) -> ValueError:
-    return ValueError(
-        f"its {what} asks how the caller was authenticated, which a tool cannot answer: give the "
-        "tool scopes="
-    )
-
-
 def _asks(names: Set[str]) -> bool:
     """Return whether code with these names and texts asks how its caller was authenticated."""
     return bool(names & _AUTHENTICATOR) or names >= {"auth", "type"}
-
-
-@lru_cache(maxsize=1024)
-def _view_asks(kind: Any) -> bool:
-    return any(_asks({*_names(code)}) for code, _ in _codes(kind))
 
 
 @lru_cache(maxsize=1024)
@@ -222,28 +203,24 @@ def _reads(kind: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=1024)
 def _codes(kind: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
     """Return the code of a class's methods, but of those from known packages."""
     own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
     return [found for base in own for each in vars(base).values() for found in _code(each)]
 
 
-def _code(found: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
-    """Return the code of a function, and of those inside it, each with its global names."""
+def _code(found: Any) -> Iterator[tuple[CodeType, Mapping[str, Any]]]:
+    """Yield the code of a function, and of those inside it, each with its global names."""
     found = inspect.unwrap(getattr(found, "fget", None) or getattr(found, "__func__", found))
-    if not inspect.isfunction(found):
-        return []
-    codes: list[tuple[CodeType, Mapping[str, Any]]] = []
-    pending = [found.__code__]
+    pending = [found.__code__] if inspect.isfunction(found) else []
     while pending:
-        codes.append((code := pending.pop(), found.__globals__))
+        yield (code := pending.pop()), found.__globals__
         pending += [part for part in code.co_consts if isinstance(part, CodeType)]
-    return codes
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    yield from (text for text in code.co_consts if isinstance(text, str))
+def _names(code: CodeType) -> set[str]:
+    return {*code.co_names, *(text for text in code.co_consts if isinstance(text, str))}
 
 
 def authenticates(endpoint: Endpoint) -> bool | None:
@@ -255,9 +232,12 @@ def authenticates(endpoint: Endpoint) -> bool | None:
     return bool(classes) if isinstance(classes, list | tuple) else None
 
 
-def make_view(endpoint: Endpoint, request: InProcessRequest) -> Any:
+def make_view(endpoint: Endpoint, request: InProcessRequest | None = None) -> Any:
     """Return the view of an endpoint as it stands before its checks; it has no arguments."""
     route = endpoint.route
+    if request is None:
+        nobody = Context(user=AnonymousUser())
+        request = InProcessRequest(nobody, endpoint.method, route.template)
     view: Any = route.kind(**route.initkwargs)
     view.args, view.kwargs, view.format_kwarg = (), {}, None
     if route.actions is not None:
@@ -265,18 +245,6 @@ def make_view(endpoint: Endpoint, request: InProcessRequest) -> Any:
     view.request = request
     view.request = view.initialize_request(request)
     return view
-
-
-def may_authenticate(endpoint: Endpoint, request: InProcessRequest) -> bool:
-    """Return whether the view would look at who calls: an anonymous view stays anonymous."""
-    known = authenticates(endpoint)
-    if known is None:
-        try:
-            known = bool(make_view(endpoint, request).get_authenticators())
-        except Exception:
-            # Its call will say why.
-            known = True
-    return known
 
 
 def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> None:
@@ -287,28 +255,67 @@ def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> N
     reads of a credential.
     """
     user: Any = request.mcp_context.user
-    if user is not None and user.is_authenticated and may_authenticate(endpoint, request):
+    if user is None or not user.is_authenticated:
+        return
+    is_asked = authenticates(endpoint)
+    if is_asked is None:
+        # If it raises, its call will say why.
+        is_asked = True
+        with suppress(Exception):
+            is_asked = bool(make_view(endpoint, request).get_authenticators())
+    if is_asked:
         # As DRF's force_authenticate() does it. request.auth is not the caller's credential, which
         # a view that logs out would delete.
+        granted = scopes_of(request.mcp_context.auth)
+        kind = GuardedScopes if guarded else ScopesOnly
         vars(request)["_force_auth_user"] = user
-        vars(request)["_force_auth_token"] = stand_in(request.mcp_context.auth, guarded=guarded)
+        vars(request)["_force_auth_token"] = None if granted is None else kind(granted)
+
+
+class ScopesOnly:
+    """A stand-in for ``request.auth`` with scopes, as django-oauth-toolkit's tokens have them."""
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        self.scope = " ".join(sorted(scopes))
+
+    def is_expired(self) -> bool:
+        return False
+
+    def is_valid(self, scopes: Collection[str] | None = None) -> bool:
+        return set(self.scope.split()).issuperset(scopes or ())
+
+    allow_scopes = is_valid
+
+
+class GuardedScopes(ScopesOnly):
+    """Scopes that refuse the request if a view reads any other attribute, or the class."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> NoReturn:  # type: ignore[override]
+        self.__getattr__("class")
+
+    def __getattr__(self, name: object) -> NoReturn:
+        raise exceptions.PermissionDenied(
+            f"This view reads {name!s} of the credential. Credentials with scopes may call it once "
+            "the site has set the scopes of the tool."
+        )
+
+    __getitem__ = __getattr__
 
 
 def _compiled(endpoint: Endpoint) -> _Needs | None:
     """Return what the permission classes ask; None where one of them has to be asked."""
     route = endpoint.route
     kind = route.kind
-    for method in (kind.get_permissions, kind.check_permissions):
-        # adrf's do the same with classes that are coroutine functions, none of which is known here.
-        if method.__module__ not in _OF_VIEWS:
-            return None
+    # adrf's do the same with classes that are coroutine functions, none of which is known here.
+    if {kind.get_permissions.__module__, kind.check_permissions.__module__} - {*_OF_VIEWS}:
+        return None
     classes = route.initkwargs.get("permission_classes", kind.permission_classes)
     if not isinstance(classes, list | tuple):
         # A property, which reads the request.
         return None
-    needs = _Needs()
+    needs, is_safe = _Needs(), endpoint.method in permissions.SAFE_METHODS
     for each in classes:
-        is_safe = endpoint.method in permissions.SAFE_METHODS
         if each is permissions.AllowAny:
             continue
         if not authenticates(endpoint):
@@ -320,9 +327,7 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
         elif each is permissions.IsAdminUser:
             needs.staff = True
         elif (
-            each in _BY_MODEL
-            and endpoint.model is not None
-            and not hasattr(kind, "_ignore_model_permissions")
+            each in _BY_MODEL and endpoint.model and not hasattr(kind, "_ignore_model_permissions")
         ):
             asked = each().get_required_permissions(endpoint.method, endpoint.model)
             needs.user = needs.user or each.authenticated_users_only or bool(asked)
@@ -334,28 +339,21 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
     return needs
 
 
-class _Probe:
-    """Asks the permission classes of a view with a request that has no arguments and no body."""
-
-    def __init__(self, endpoint: Endpoint, *, guarded: bool) -> None:
-        self._endpoint, self._guarded = endpoint, guarded
-        self._version = version_of(endpoint, None)
-
-    def lets_in(self, context: Context) -> bool:
-        """Return whether the view would let the caller in, or cannot tell without arguments."""
-        endpoint = self._endpoint
-        request = InProcessRequest(context, endpoint.method, endpoint.route.template)
-        request.resolver_match = endpoint.route.match()
-        log_in(endpoint, request, guarded=self._guarded)
-        try:
-            view = make_view(endpoint, request)
-            view.request.version = None if self._version is None else self._version.value
-            view.check_permissions(view.request)
-        except _REFUSED:
-            return False
-        except (DatabaseError, InterfaceError):
-            raise
-        except Exception:
-            # Such as a class that reads an argument of the path: the call will tell.
-            return True
+def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
+    """Return whether the view would let the caller in, or cannot tell without arguments."""
+    request = InProcessRequest(context, endpoint.method, endpoint.route.template)
+    request.resolver_match = endpoint.route.match()
+    log_in(endpoint, request, guarded=guarded)
+    try:
+        view = make_view(endpoint, request)
+        version = version_of(endpoint, None)
+        view.request.version = None if version is None else version.value
+        view.check_permissions(view.request)
+    except _REFUSED:
+        return False
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:
+        # Such as a class that reads an argument of the path: the call will tell.
         return True
+    return True

@@ -1,4 +1,4 @@
-"""One endpoint for each route and method, its marks, and its name."""
+"""One endpoint for each route and method: its mark, its name, and its version."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
+from rest_framework import versioning
 from rest_framework.mixins import ListModelMixin
 from rest_framework.routers import APIRootView
 from rest_framework.schemas.views import SchemaView
 from rest_framework.views import APIView
 
+from mcp_bridge.conf import conf
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_of, snake_case
+from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.in_process import routes as in_process
 from mcp_bridge.sources.in_process.routes import wrapped
 from mcp_bridge.sources.marked import location, shown
+from mcp_bridge.sources.operations.mapping import HINTS
+
+# Apps whose views make, change or return secrets: none of theirs is offered by itself.
+NEVER: Final = frozenset(
+    (
+        *("allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"),
+        *("rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"),
+    )
+)
 
 # Methods that are no operations.
 _OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
-_DIVIDERS: Final = re.compile(r"[^A-Za-z0-9_]+")
-# What api_view() calls the class that it makes of a function.
-_OF_FUNCTION: Final = "WrappedAPIView"
-
 # What the framework's own actions do: models read it where a class says nothing of each.
 _VERBS: Final = {
     "list": "List",
@@ -43,7 +52,7 @@ _ACTIONS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Route(in_process.Route):
     """An address; ``view`` is what its callback stands around, with DRF's ``cls``."""
 
@@ -106,7 +115,7 @@ class Endpoint:
     @property
     def is_function_view(self) -> bool:
         """Whether the class is one that ``@api_view`` has made."""
-        return self.route.kind.__qualname__ == _OF_FUNCTION
+        return self.route.kind.__qualname__ == "WrappedAPIView"
 
     @property
     def is_extra_action(self) -> bool:
@@ -137,9 +146,9 @@ class Endpoint:
         basename = self.route.initkwargs.get("basename")
         if basename and self.route.actions is not None:
             parts = [*self.route.namespaces, basename, self.action]
-            return plain_name("_".join(parts)) + self.of_method
+            return _plain_name("_".join(parts)) + self.of_method
         named = self.route.full_name or snake_case(self.route.kind.__name__)
-        return plain_name(named) + self.suffix
+        return _plain_name(named) + self.suffix
 
     @property
     def suffix(self) -> str:
@@ -153,6 +162,21 @@ class Endpoint:
         """What tells endpoints apart that have one action, as ``me`` with four methods."""
         is_shared = sum(each.action == self.action for each in self.others) > 1
         return f"_{self.method.lower()}" if is_shared else ""
+
+    @property
+    def hints(self) -> Mapping[str, bool]:
+        """What it promises by its method, and by the action that DRF has for it."""
+        hints = HINTS.get(self.method.lower(), {})
+        return {**hints, "destructiveHint": False} if self.action == "create" else hints
+
+    @property
+    def handles_credentials(self) -> bool:
+        """Whether its view does: by the app of it or of a base, its name or its path."""
+        kind: Any = self.route.kind
+        names = (kind.__name__, self.route.full_name, str(self.route))
+        return _is_of_credentials(kind) or any(
+            deals_with_secrets(name, conf.sensitive_names) for name in names
+        )
 
     @property
     def is_inherited(self) -> bool:
@@ -194,10 +218,9 @@ class Endpoint:
         of the model stands in its place.
         """
         is_set = self.route.actions is not None
-        action = self.action
-        if not is_set:
-            is_list = issubclass(self.route.kind, ListModelMixin)
-            action = {**_ACTIONS, "get": "list" if is_list else "retrieve"}.get(action, "")
+        is_list = issubclass(self.route.kind, ListModelMixin)
+        actions = {**_ACTIONS, "get": "list" if is_list else "retrieve"}
+        action = self.action if is_set else actions.get(self.action, "")
         verb = _VERBS.get(action)
         if verb is None or not self.is_inherited or (text and not is_set):
             return text
@@ -215,9 +238,16 @@ class Endpoint:
         return f"{self.method} {self.route} ({self.place})"
 
 
-def plain_name(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return a name as one of a tool, in lower case and without ``-``, ``:`` and dots."""
-    return _DIVIDERS.sub("_", name).strip("_").lower()
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").lower()
+
+
+# Many routes lead to one class.
+@lru_cache(maxsize=4096)
+def _is_of_credentials(kind: type) -> bool:
+    modules = {base.__module__ for base in kind.__mro__}
+    return any(f"{module}.".startswith(f"{app}.") for module in modules for app in NEVER)
 
 
 def endpoints(route: Route) -> list[Endpoint]:
@@ -234,3 +264,36 @@ def endpoints(route: Route) -> list[Endpoint]:
         if method in names and callable(getattr(route.kind, action, None)):
             found.append(Endpoint(route=route, method=method.upper(), action=action, others=found))
     return found
+
+
+class Version(NamedTuple):
+    """The version of an API that a tool is of, and what a ViewCaller is given to send it."""
+
+    value: str
+    sent: Mapping[str, Any]
+
+
+def version_of(endpoint: Endpoint, wanted: str | None) -> Version | None:
+    """Return the version of a versioned view that its tool is of: the wanted one, or a default."""
+    route = endpoint.route
+    kind = route.initkwargs.get("versioning_class", route.kind.versioning_class)
+    if kind is None:
+        return None
+    scheme, name = kind(), kind.version_param
+    value = wanted
+    if issubclass(kind, versioning.NamespaceVersioning):
+        named = [part for each in route.namespaces for part in each.split(":")]
+        value = next((each for each in named if scheme.is_allowed_version(each)), None)
+        value = value or kind.default_version
+    elif wanted is None or not scheme.is_allowed_version(wanted):
+        value = kind.default_version or next(iter(kind.allowed_versions or ()), None)
+    if value is None:
+        return None
+    sent: dict[str, Any] = {}
+    if issubclass(kind, versioning.URLPathVersioning) and name in route.parameters:
+        sent = {"fixed": {name: str(value)}}
+    elif issubclass(kind, versioning.QueryParameterVersioning):
+        sent = {"query": f"{name}={value}"}
+    elif issubclass(kind, versioning.AcceptHeaderVersioning):
+        sent = {"accept": f"application/json; {name}={value}, */*;q=0.1"}
+    return Version(str(value), sent)

@@ -1,18 +1,24 @@
-"""Corrections of drf-spectacular's descriptions of fields to the way that views read them."""
+"""
+Corrections of drf-spectacular's descriptions to the way that views read fields and parameters.
+
+Views of Wagtail's API v2 name what they take, so that nothing of Wagtail is imported.
+"""
 
 from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
 from drf_spectacular.drainage import has_override
 from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry
 from rest_framework import ISO_8601, serializers
+from rest_framework.filters import OrderingFilter
 from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
 
@@ -29,6 +35,32 @@ _DATES: Final = (
     (serializers.TimeField, "TIME_INPUT_FORMATS", humanize_datetime.time_formats),
 )
 
+# Of Wagtail's own renderer, and for scripts in a browser.
+_LEFT_OUT: Final = frozenset({"_", "format"})
+_OF_WAGTAIL: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "ancestor_of": ({"type": "integer"}, "Only pages above the page with this id."),
+    "child_of": ({"type": "string"}, 'Only pages right below the page with this id, or "root".'),
+    "descendant_of": ({"type": "string"}, 'Only pages below the page with this id, or "root".'),
+    "fields": (
+        {"type": "string"},
+        'Fields to show besides, with commas between: "body,-title" leaves the title out, '
+        '"*" is all, "_,title" is the title alone.',
+    ),
+    "html_path": ({"type": "string"}, "The path of a page on the site."),
+    "id": ({"type": "integer"}, "The id."),
+    "limit": ({"type": "integer", "minimum": 0}, "How many at most."),
+    "locale": ({"type": "string"}, 'Only pages in this language, such as "en".'),
+    "offset": ({"type": "integer", "minimum": 0}, "How many to leave out at the beginning."),
+    "order": ({"type": "string"}, 'The field to order by, "-" before it for the last first.'),
+    "rich_text_format": ({"type": "string"}, "In which form rich text is shown."),
+    "search": ({"type": "string"}, "Words to look for."),
+    "search_operator": ({"type": "string", "enum": ["and", "or"]}, "Whether all words count."),
+    "site": ({"type": "string"}, "Only pages of the site with this host name."),
+    "translation_of": ({"type": "string"}, "Only translations of the page with this id."),
+    "type": ({"type": "string"}, 'Only pages of these types, such as "blog.BlogPage".'),
+}
+_OF_ONE: Final = frozenset({"fields", "rich_text_format"})
+
 
 class Components(ComponentRegistry):
     """
@@ -39,24 +71,17 @@ class Components(ComponentRegistry):
 
     def __contains__(self, component: Any) -> bool:
         name, number = component.name, 1
-        while True:
-            try:
-                found = self[component]
-            except KeyError:
-                return False
-            one, other = found.object, component.object
+        while component.key in self._components:
+            one, other = self[component].object, component.object
             if one is other or _identity(one) == _identity(other):
                 return True
             number += 1
             component.name = f"{name}{number}"
+        return False
 
 
 def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
-    """
-    Return a key that tells the objects of components apart: the class of a field, its plain
-    arguments, and the keys of the fields within. ``around`` are the classes that it stands in: a
-    serializer within itself is told by its class alone.
-    """
+    """Return what tells a field from others; within itself (``around``) its class is all."""
     if not isinstance(found, serializers.Field):
         return found
     kind: Any = type(found)
@@ -71,93 +96,105 @@ def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
     return kind, plain, told, keys
 
 
-def correct(view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Any:
+class Corrections(AutoSchema):
     """
-    Give a view a copy of its AutoSchema that describes fields as views read them; return that.
+    What describes fields as one view reads them, over the view's own kind of AutoSchema.
 
     Without answers their serializers are not described, which saves half of the time. With
     ``as_declared`` each is described by its fields, even if it has its own to_representation().
     ``answer_error`` is the exception that describing the answers raised, or None, and
     ``undeclared`` names the serializers of answers whose fields do not describe them.
     """
-    made = copy.copy(schema)
-    made._map_serializer_field = partial(_map_field, made, made._map_serializer_field)
-    made._map_serializer = partial(_map_serializer, made, made._map_serializer)
-    made._get_response_for_code = partial(_map_answer, made, made._get_response_for_code)
-    made._get_response_bodies = partial(_map_answers, made, made._get_response_bodies)
-    made.get_request_serializer = cache(made.get_request_serializer)
-    made.answer_error, made.undeclared = None, []
-    made.with_answers, made.as_declared = with_answers, as_declared
-    # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
-    view.schema = weakref.proxy(made)
-    return made
 
+    with_answers: bool
+    as_declared: bool
+    answer_error: Exception | None = None
+    undeclared: list[str]
 
-def _map_answers(made: Any, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    try:
-        return original(*given, **named)
-    except Exception as error:
-        # An answer that cannot be described does not withhold the tool.
-        made.answer_error = error
-        return {}
+    @classmethod
+    def of(cls, view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Corrections:
+        """Give a view a copy of its schema with the corrections, and return that."""
+        made: Any = copy.copy(schema)
+        made.__class__ = type(schema.__class__.__name__, (cls, schema.__class__), {})
+        made.get_request_serializer = cache(made.get_request_serializer)
+        made.with_answers, made.as_declared, made.undeclared = with_answers, as_declared, []
+        # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
+        view.schema = weakref.proxy(made)
+        return made  # type: ignore[no-any-return]
 
+    def _get_response_bodies(self, *given: Any, **named: Any) -> Any:
+        try:
+            return super()._get_response_bodies(*given, **named)
+        except Exception as error:
+            # An answer that cannot be described does not withhold the tool.
+            self.answer_error = error
+            return {}
 
-def _map_answer(
-    made: Any, original: Callable[..., Any], serializer: Any, *given: Any, **named: Any
-) -> Any:
-    serializer = _instance(serializer)
-    if isinstance(serializer, serializers.BaseSerializer) and not made.with_answers:
-        serializer = {"type": "object"}
-    elif isinstance(serializer, serializers.ListSerializer) and _hides(made, serializer):
-        serializer = None
-    return original(serializer, *given, **named)
+    def _get_response_for_code(self, serializer: Any, *given: Any, **named: Any) -> Any:
+        serializer = _instance(serializer)
+        if isinstance(serializer, serializers.BaseSerializer) and not self.with_answers:
+            serializer = {"type": "object"}
+        elif isinstance(serializer, serializers.ListSerializer) and self._hides(serializer):
+            serializer = None
+        return super()._get_response_for_code(serializer, *given, **named)
 
+    def _map_serializer(self, serializer: Any, direction: Any, *given: Any, **named: Any) -> Any:
+        if direction == "response" and self._hides(serializer):
+            return dict(_OPEN)
+        return super()._map_serializer(serializer, direction, *given, **named)
 
-def _map_serializer(
-    made: Any,
-    original: Callable[..., Any],
-    serializer: Any,
-    direction: str,
-    *given: Any,
-    **named: Any,
-) -> Any:
-    if direction == "response" and _hides(made, serializer):
-        return dict(_OPEN)
-    return original(serializer, direction, *given, **named)
+    def _hides(self, serializer: Any) -> bool:
+        """Return whether a serializer has its own to_representation() and no declared schema."""
+        found = _instance(serializer)
+        is_declared = self.as_declared or OpenApiSerializerExtension.get_match(serializer)
+        if is_declared or not represents_itself(found):
+            return False
+        self.undeclared.append(f"{type(found).__module__}.{type(found).__qualname__}")
+        return True
+
+    def _map_serializer_field(self, field: Any, direction: Any, *given: Any, **named: Any) -> Any:
+        """Return the schema of a field, or None if it has none in this direction."""
+        is_list = direction == "response" and isinstance(field, serializers.ListSerializer)
+        if is_list and not has_override(field, "field") and self._hides(field):
+            return dict(_OPEN)
+        if isinstance(field, serializers.ChoiceField):
+            return self._map_choice(field, direction, *given, **named)
+        schema = super()._map_serializer_field(field, direction, *given, **named)
+        if schema and direction == "request":
+            for kind, setting, told in _DATES:
+                if isinstance(field, kind):
+                    formats = getattr(field, "input_formats", getattr(api_settings, setting))
+                    if [each.lower() for each in formats] != [ISO_8601]:
+                        tell_formats(schema, told(formats))
+        return schema
+
+    def _map_choice(self, field: Any, direction: Any, *given: Any, **named: Any) -> Any:
+        """Return the schema of a field of choices of any types; null is not a choice."""
+        values = {str(each): each for each in field.choices if each is not None}
+        # drf-spectacular only describes choices of one type, and no null beside others.
+        is_mixed = len({isinstance(each, str) for each in values.values()}) > 1
+        made = copy.copy(field)
+        made.allow_null = False
+        made.choices = [
+            (str(each) if is_mixed else each, label)
+            for each, label in field.choices.items()
+            if each is not None
+        ]
+        schema = super()._map_serializer_field(made, direction, *given, **named)
+        whole = schema.get("items", schema) if schema else {}
+        if is_mixed and "enum" in whole:
+            whole.pop("type", None)
+            whole["enum"] = [values.get(each, each) for each in whole["enum"]]
+        if schema and (field.allow_null or (None in field.choices and direction == "response")):
+            if "type" in schema:
+                schema["type"] = [schema["type"], "null"]
+            if "enum" in schema:
+                schema["enum"].append(None)
+        return schema
 
 
 def _instance(found: Any) -> Any:
     return found() if isinstance(found, type) else found
-
-
-def _hides(made: Any, serializer: Any) -> bool:
-    """Return whether a serializer has its own to_representation() and no declared schema."""
-    found = _instance(serializer)
-    is_declared = made.as_declared or OpenApiSerializerExtension.get_match(serializer)
-    if is_declared or not represents_itself(found):
-        return False
-    kind = type(found)
-    made.undeclared.append(f"{kind.__module__}.{kind.__qualname__}")
-    return True
-
-
-def _map_field(
-    made: Any, original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
-) -> Any:
-    """Return the schema of a field, or None if it has none in this direction."""
-    is_list = direction == "response" and isinstance(field, serializers.ListSerializer)
-    if is_list and not has_override(field, "field") and _hides(made, field):
-        return dict(_OPEN)
-    if isinstance(field, serializers.ChoiceField):
-        return _map_choice(original, field, direction, *given, **named)
-    schema = original(field, direction, *given, **named)
-    if schema and direction == "request":
-        for kind, setting, told in _DATES:
-            if isinstance(field, kind):
-                formats = getattr(field, "input_formats", getattr(api_settings, setting))
-                if [each.lower() for each in formats] != [ISO_8601]:
-                    tell_formats(schema, told(formats))
-    return schema
 
 
 def tell_formats(schema: dict[str, Any], formats: str) -> None:
@@ -165,31 +202,6 @@ def tell_formats(schema: dict[str, Any], formats: str) -> None:
     if schema.pop("format", None) is not None:
         text = schema.get("description")
         schema["description"] = "\n".join(filter(None, (text, f"Format: {formats}.")))
-
-
-def _map_choice(
-    original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
-) -> Any:
-    """Return the schema of a field of choices of any types; null is not a choice."""
-    choices = dict(field.choices)
-    null = choices.pop(None, None)
-    made = copy.copy(field)
-    made.allow_null = field.allow_null or (null is not None and direction == "response")
-    made.choices = list(choices.items())
-    for kind in (str, int | float | Decimal):
-        if choices and all(isinstance(each, kind) for each in choices):
-            return original(made, direction, *given, **named)
-    # drf-spectacular only describes choices of one type.
-    values = {str(each): each for each in choices}
-    is_nullable, made.allow_null = made.allow_null, False
-    made.choices = [(str(each), label) for each, label in choices.items()]
-    schema = original(made, direction, *given, **named)
-    whole = schema.get("items", schema) if schema else {}
-    if "enum" in whole:
-        whole.pop("type", None)
-        whole["enum"] = [values.get(each, each) for each in whole["enum"]]
-        whole["enum"] += [None] if is_nullable else []
-    return schema
 
 
 def tell_json(operation: dict[str, Any], schema: Any) -> None:
@@ -211,3 +223,77 @@ def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()
             yield before + name
         else:
             yield from _json_members(each, f"{before}{name}.", (*seen, type(serializer)))
+
+
+def add_filters(operation: dict[str, Any], view: Any) -> None:
+    """Describe the orderings of a list, and the filters of django-filter."""
+    for kind in getattr(view, "filter_backends", ()):
+        if not isinstance(kind, type):
+            continue
+        backend: Any = kind()
+        if issubclass(kind, OrderingFilter):
+            fields = _orderings(backend, view)
+            both = [name for field in fields for name in (field, f"-{field}")]
+            for each in operation.get("parameters", ()) if fields else ():
+                if each["name"] == backend.ordering_param and each["in"] == "query":
+                    each["schema"] = {"type": "string", "enum": both}
+                    each["description"] = "What to order by: with '-' before it from the last on."
+        elif hasattr(backend, "get_filterset_class"):
+            filters = backend.get_filterset_class(view)
+            for name, each in getattr(filters, "base_filters", {}).items():
+                _add_filter(operation, filters, name, each)
+
+
+def _orderings(backend: Any, view: Any) -> list[str]:
+    try:
+        is_any = getattr(view, "ordering_fields", backend.ordering_fields) in (None, "__all__")
+        queryset = view.get_queryset() if is_any else getattr(view, "queryset", None)
+        context = {"request": view.request}
+        return [name for name, _ in backend.get_valid_fields(queryset, view, context)]
+    except Exception:
+        # The view's own code may need a real request.
+        return []
+
+
+def _add_filter(operation: dict[str, Any], filters: Any, name: str, field: Any) -> None:
+    found = [each for each in operation.get("parameters", ()) if each["name"] == name]
+    if not found:
+        return
+    if formats := field.extra.get("input_formats"):
+        tell_formats(found[0]["schema"], humanize_datetime.humanize_strptime(", ".join(formats)))
+    if hasattr(field, "get_lookup_choices"):
+        # A LookupChoiceFilter learns its model when its filter set is made.
+        field = copy.copy(field)
+        field.model = filters._meta.model
+        lookups = [each for each, _ in field.get_lookup_choices()]
+        about = f"How {name} is compared; required with it."
+        schema = {"type": "string", "enum": lookups}
+        place = operation["parameters"].index(found[0]) + 1
+        operation["parameters"].insert(
+            place, {"name": f"{name}_lookup", "in": "query", "description": about, "schema": schema}
+        )
+
+
+def add_wagtail_parameters(operation: dict[str, Any], view: Any) -> None:
+    """Add the query parameters that a view of Wagtail's API names, to one that is described."""
+    named = getattr(view, "known_query_parameters", None)
+    if not isinstance(named, frozenset | set) or not hasattr(view, "find_query_parameters"):
+        return
+    filters: set[str] = set()
+    match getattr(view, "action", ""):
+        case "listing_view":
+            names = set(named) - _LEFT_OUT
+            filters = set(view.get_available_fields(view.model, db_fields_only=True)) - names
+        case "detail_view":
+            names = set(named & _OF_ONE)
+        case "find_view":
+            names = set(view.find_query_parameters)
+        case _:
+            return
+    found = operation.setdefault("parameters", [])
+    taken = {each["name"] for each in found}
+    for name in sorted((names | filters) - taken):
+        schema, about = _OF_WAGTAIL.get(name, ({"type": "string"}, ""))
+        if name in filters:
+            about = f"Only those whose {name} is this."
+        found.append({"name": name, "in": "query", "schema": schema, "description": about})

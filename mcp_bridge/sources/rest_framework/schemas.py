@@ -1,13 +1,14 @@
-"""The operations of endpoints, as drf-spectacular describes them."""
+"""The tools of endpoints, made of what drf-spectacular says of them."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -18,14 +19,22 @@ from drf_spectacular.settings import patched_settings, spectacular_settings
 from rest_framework.fields import empty
 from rest_framework.settings import api_settings
 
+from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
-from mcp_bridge.sources.base import LeftOut
-from mcp_bridge.sources.operations.read import Document
-from mcp_bridge.sources.rest_framework.endpoints import Endpoint
-from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
-from mcp_bridge.sources.rest_framework.filters import add_filters
-from mcp_bridge.sources.rest_framework.versions import Version, version_of
-from mcp_bridge.sources.rest_framework.wagtail import add_parameters
+from mcp_bridge.sources.base import LeftOut, first_line
+from mcp_bridge.sources.in_process.calls import ViewCaller
+from mcp_bridge.sources.marked import operation_tool
+from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
+from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
+from mcp_bridge.sources.rest_framework.endpoints import Endpoint, Version, version_of
+from mcp_bridge.sources.rest_framework.fields import (
+    Components,
+    Corrections,
+    add_filters,
+    add_wagtail_parameters,
+    tell_json,
+)
 
 # Without the split a file in a body is described by the address that an answer has for it.
 _SETTINGS: Final = {
@@ -38,16 +47,15 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 _lock = threading.RLock()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Description:
     """
-    The operation of an endpoint, as OpenAPI 3.1 has it.
+    The operation of an endpoint, as OpenAPI 3.1 has it; ``components`` are those it refers to.
 
-    ``components`` are those that it refers to. ``warnings`` are those of drf-spectacular, and
-    ``answer_error`` is the reason if its answers cannot be described. ``undeclared`` names
-    serializers of answers whose fields do not describe them. ``is_lost`` says that an
-    ``@extend_schema`` of the site does nothing, since its views have another kind of schema.
-    ``names`` are the URLconf's names of those parameters that the path renames.
+    ``corrected`` is the AutoSchema that described it, ``warnings`` are those of drf-spectacular.
+    ``is_lost`` says that an ``@extend_schema`` of the site does nothing, since its views have
+    another kind of schema. ``names`` are the URLconf's names of those parameters that the path
+    renames.
     """
 
     endpoint: Endpoint
@@ -55,51 +63,125 @@ class Description:
     operation: dict[str, Any]
     components: dict[str, Any]
     version: Version | None
-    answer_error: Exception | None = None
-    undeclared: Sequence[str] = ()
-    warnings: list[str] = field(default_factory=list)
-    is_lost: bool = False
-    names: Mapping[str, str] = field(default_factory=dict)
+    corrected: Corrections
+    warnings: list[str]
+    is_lost: bool
+    names: Mapping[str, str]
+    has_output: bool
+
+    @cached_property
+    def mapped(self) -> MappedOperation:
+        """The mapped operation, whose path has the URLconf's names. Raises Unmappable."""
+        method = self.endpoint.method.lower()
+        paths = {self.path: {method: as_json(self.operation)}}
+        document = Document({"openapi": "3.1.1", "components": self.components, "paths": paths})
+        operation = document.operation(method, self.path)
+        mapped = map_operation(document, operation, output_schema=self.has_output, is_dotted=True)
+        parameters = tuple(
+            replace(each, name=self.names.get(each.name, each.name))
+            if each.location == "path"
+            else each
+            for each in mapped.parameters
+        )
+        return replace(mapped, parameters=parameters)
 
     @property
-    def document(self) -> Document:
-        """Return the OpenAPI document of this operation alone."""
-        paths = {self.path: {self.endpoint.method.lower(): as_json(self.operation)}}
-        data = {"openapi": "3.1.1", "components": self.components, "paths": paths}
-        return Document(data)
+    def notes(self) -> Iterator[str]:
+        """Sentences on what no schema says of the tool."""
+        yield from self.mapped.notes
+        if self.has_output:
+            if self.corrected.answer_error is not None:
+                yield f"It has no output schema: {first_line(self.corrected.answer_error)}"
+            for each in dict.fromkeys(self.corrected.undeclared):
+                yield f"Its output schema takes any value of {each}, which has to_representation()"
+
+    @property
+    def lacks_serializer(self) -> bool:
+        """Whether it takes no body since its view names no serializer."""
+        is_unknown = any("unable to guess serializer" in each for each in self.warnings)
+        has_body = self.endpoint.method in ("POST", "PUT", "PATCH")
+        return is_unknown and has_body and self.mapped.body is None
 
 
-class Describer(SchemaGenerator):
-    """A generator that describes endpoints one by one, each with separate components."""
+class Builder(SchemaGenerator):
+    """A maker of tools of endpoints, each of which it describes with separate components."""
 
-    def __init__(self, *, with_answers: bool, as_declared: bool) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        callbacks: Collection[object],
+        *,
+        as_declared: bool = False,
+    ) -> None:
         super().__init__()
-        self._answers = {"with_answers": with_answers, "as_declared": as_declared}
+        self._options = options
+        # Those of the tools of the source: a redirect may lead there.
+        self._callbacks = callbacks
+        self._has_output = bool(options.get("output_schemas", False))
+        self._as_declared = as_declared
+
+    def tool(self, name: str, options: ToolOptions, description: Description) -> Tool:
+        """Return the tool of an endpoint. Raises Unmappable and ValueError."""
+        endpoint, version = description.endpoint, description.version
+        caller = ViewCaller(
+            route=endpoint.route,
+            method=endpoint.method,
+            mapped=description.mapped,
+            urlconf=self._options.get("urlconf"),
+            prepare=partial(log_in, endpoint, guarded=not options.scopes),
+            callbacks=self._callbacks,
+            **({} if version is None else version.sent),
+        )
+        return operation_tool(
+            name,
+            description.mapped,
+            options,
+            invoke=caller.invoke,
+            hints=endpoint.hints,
+            access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
+            conditions=conditions(endpoint),
+            target=f"{endpoint.method} {endpoint.route.target}",
+            # Django has no public way to read the mark of transaction.non_atomic_requests.
+            non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
+            # A view may ask by request.mcp_context.
+            may_elicit=True,
+            source=endpoint.source,
+            function=endpoint.path,
+        )
 
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         view = super().create_view(callback, method, request)
         schema = view.schema
-        view.is_schema_lost = not isinstance(schema, AutoSchema) and _has_extension(schema)
+        is_known = isinstance(schema, AutoSchema)
+        view.is_schema_lost = not is_known and bool(_extensions(schema.__class__))
         # The view keeps it, since its descriptor holds it by a weak reference.
-        schema = schema if isinstance(schema, AutoSchema) else AutoSchema()
-        view.corrected = correct(view, schema, **self._answers)
+        view.corrected = Corrections.of(
+            view,
+            schema if is_known else AutoSchema(),
+            with_answers=self._has_output or self._as_declared,
+            as_declared=self._as_declared,
+        )
         return view
 
-    def operation_id(self, endpoint: Endpoint, wanted: str | None) -> str | None:
-        """Return the name that ``@extend_schema(operation_id=...)`` gives, or None."""
-        own = getattr(endpoint.handler, "kwargs", {}).get("schema")
-        schemas = map(get_class, (own, endpoint.route.kind.schema))
-        if not any(_is_extension(base) for each in schemas for base in each.__mro__):
-            # As of nearly all: nobody has to make the view for that.
-            return None
-        with described_quietly():
-            view, path, _ = self._view(endpoint, wanted)
-            schema = view.schema
-            schema.path, schema.method = path, endpoint.method
-            given = _given(schema, "operation_id")
-            return given if given and schema.get_operation_id() == given else None
+    def own_name(self, endpoint: Endpoint) -> str:
+        """
+        Return the name of an endpoint to which no mark and no line gives one.
 
-    def describe(self, endpoint: Endpoint, wanted: str | None) -> Description:
+        It is that of ``@extend_schema(operation_id=...)``, if there is one.
+        """
+        own = getattr(endpoint.handler, "kwargs", {}).get("schema")
+        # Of nearly all, nobody has to make the view for that.
+        if any(_extensions(get_class(each)) for each in (own, endpoint.route.kind.schema)):
+            with described_quietly():
+                view, path, _ = self._view(endpoint)
+                schema = view.schema
+                schema.path, schema.method = path, endpoint.method
+                given = _given(schema, "operation_id")
+                if given and schema.get_operation_id() == given:
+                    return tool_name(given)
+        return endpoint.own_name
+
+    def describe(self, endpoint: Endpoint, options: ToolOptions) -> Description:
         """
         Return the operation of an endpoint, of the version that is wanted where it has that.
 
@@ -107,7 +189,7 @@ class Describer(SchemaGenerator):
         database in vain.
         """
         with described_quietly() as warnings:
-            view, path, version = self._view(endpoint, wanted)
+            view, path, version = self._view(endpoint)
             path, names, aliases = self._named(path, endpoint, view)
             registry = Components()
             operation = view.schema.get_operation(
@@ -129,31 +211,29 @@ class Describer(SchemaGenerator):
                     parameters.remove(found[alias])
             tell_json(operation, view.schema)
             add_filters(operation, view)
-            add_parameters(operation, view)
+            add_wagtail_parameters(operation, view)
             if "summary" not in operation and not endpoint.function.__doc__:
                 # Actions of the framework's own share the text of their class.
                 operation["description"] = endpoint.about(operation.get("description", ""))
+            if options.input_schema is not None:
+                _add_arguments(operation, endpoint.method, options.input_schema)
             return Description(
                 endpoint=endpoint,
                 path=path,
                 operation=operation,
                 components=as_json(registry.build({})),
                 version=version,
-                answer_error=view.corrected.answer_error,
-                undeclared=tuple(dict.fromkeys(view.corrected.undeclared)),
+                corrected=view.corrected,
                 warnings=list(warnings),
                 is_lost=view.is_schema_lost,
                 names=names,
+                has_output=self._has_output,
             )
 
     def _named(
         self, path: str, endpoint: Endpoint, view: Any
     ) -> tuple[str, dict[str, str], dict[str, str]]:
-        """
-        Return a path with the names that the site sets, and the URLconf's names by those.
-
-        The third are the URLconf's names by drf-spectacular's default names.
-        """
+        """Return a path, and the URLconf's names by those in it, and by drf-spectacular's."""
         found = []
         for self.coerce_path_pk in (api_settings.SCHEMA_COERCE_PATH_PK, True):
             named = self.coerce_path(path, endpoint.method, view)
@@ -163,16 +243,16 @@ class Describer(SchemaGenerator):
             found.append((named, names) if is_clear else (path, {}))
         return *found[0], found[1][1]
 
-    def _view(self, endpoint: Endpoint, wanted: str | None) -> tuple[Any, str, Version | None]:
+    def _view(self, endpoint: Endpoint) -> tuple[Any, str, Version | None]:
         """Return the view of an endpoint with a request, its path, and the version of both."""
-        route, version = endpoint.route, version_of(endpoint, wanted)
+        route, version = endpoint.route, version_of(endpoint, self._options.get("version"))
         view, path = self.create_view(route.view, endpoint.method), route.template
         view.request = spectacular_settings.GET_MOCK_REQUEST(endpoint.method, path, view, None)
         view.request._request.resolver_match = route.match()
         if version is not None:
             view.request.version = version.value
             view.request.versioning_scheme = view.versioning_class()
-            if version.in_path or version.in_accept:
+            if version.sent.keys() & {"fixed", "accept"}:
                 path = modify_for_versioning(None, endpoint.method, path, view, version.value)
         return view, path, version
 
@@ -207,24 +287,23 @@ def described_quietly() -> Iterator[list[str]]:
             raise raised[0]
 
 
-def with_arguments(description: Description, schema: Mapping[str, Any]) -> None:
+def _add_arguments(operation: dict[str, Any], method: str, schema: Mapping[str, Any]) -> None:
     """Have an operation take the members of a schema given by hand, which it may not know."""
-    operation = description.operation
     known = {each["name"] for each in operation.get("parameters", ())}
     members = {
         name: each for name, each in schema.get("properties", {}).items() if name not in known
     }
     required = [name for name in schema.get("required", ()) if name in members]
-    if description.endpoint.method in ("POST", "PUT", "PATCH"):
+    if method in ("POST", "PUT", "PATCH"):
         body = {"type": "object", "properties": members, "required": required}
         content = operation.get("requestBody", {}).get("content") or {"application/json": {}}
         content = {name: {"schema": body} for name in content}
         operation["requestBody"] = {"content": content, "required": bool(required)}
-        return
-    operation.setdefault("parameters", []).extend(
-        {"name": name, "in": "query", "required": name in required, "schema": each}
-        for name, each in members.items()
-    )
+    else:
+        operation.setdefault("parameters", []).extend(
+            {"name": name, "in": "query", "required": name in required, "schema": each}
+            for name, each in members.items()
+        )
 
 
 def _has_own_serializer(view: Any) -> bool:
@@ -244,19 +323,15 @@ def _has_own_serializer(view: Any) -> bool:
 
 def _given(schema: Any, name: str) -> Any:
     """Return an argument of the ``@extend_schema`` that made a schema class, or None."""
-    for kind in schema.__class__.__mro__:
-        if _is_extension(kind):
-            for method in vars(kind).values():
-                if inspect.isfunction(method):
-                    value = inspect.getclosurevars(method).nonlocals.get(name, empty)
-                    if value is not empty:
-                        return value
+    for kind in _extensions(schema.__class__):
+        for method in vars(kind).values():
+            if inspect.isfunction(method):
+                value = inspect.getclosurevars(method).nonlocals.get(name, empty)
+                if value is not empty:
+                    return value
     return None
 
 
-def _has_extension(schema: Any) -> bool:
-    return any(_is_extension(kind) for kind in schema.__class__.__mro__)
-
-
-def _is_extension(kind: type) -> bool:
-    return kind.__qualname__.startswith("extend_schema.")
+def _extensions(kind: type) -> list[type]:
+    """Return the classes of a schema class that ``@extend_schema`` has made."""
+    return [each for each in kind.__mro__ if each.__qualname__.startswith("extend_schema.")]

@@ -5,28 +5,43 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial, reduce
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils.translation import override
 
 from mcp_bridge.features import Tool, ToolOptions
+from mcp_bridge.features.marks import toolset_of
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import LeftOut, OperationSource, first_line, mend_import
+from mcp_bridge.sources.base import LeftOut, Line, OperationSource, first_line, mend_import
 from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints, routes
-from mcp_bridge.sources.rest_framework.selection import (
-    Selected,
-    hints_of,
-    is_never_offered,
-    select,
-)
-from mcp_bridge.sources.secrets import secret_answer
+from mcp_bridge.sources.secrets import refuse_secret_answers
 
-if TYPE_CHECKING:
-    from mcp_bridge.sources.rest_framework.building import Builder
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Selected:
+    """
+    An endpoint with the marks and the lines of the setting that are of it, if any.
+
+    ``layers`` are the options of the method's mark, of lines from the last on, and of the class. It
+    is named unless a pattern alone chooses it.
+    """
+
+    endpoint: Endpoint
+    layers: tuple[ToolOptions, ...]
+    prefixes: tuple[str, ...]
+    is_named: bool
+
+    @property
+    def options(self) -> ToolOptions | None:
+        """The options of all layers; None without any. Raises ValueError where two disagree."""
+        return reduce(ToolOptions.under, self.layers) if self.layers else None
+
+    def __str__(self) -> str:
+        return str(self.endpoint)
 
 
 class RESTFrameworkSource(OperationSource[Selected]):
@@ -74,10 +89,16 @@ class RESTFrameworkSource(OperationSource[Selected]):
                 raise TypeError(f"in its views {line.pattern!r}, 'actions' is no list of names")
             if not isinstance(line.more.get("prefix", ""), str):
                 raise TypeError(f"in its views {line.pattern!r}, 'prefix' is no string")
+        # Imported here, since it takes drf-spectacular with it.
+        from mcp_bridge.sources.rest_framework.schemas import Builder
+
         # The names that are given, each as often as it is; and callbacks, for redirects.
         self._given = Counter[str | None]()
         self._callbacks: set[object] = set()
         self._lost: list[str] = []
+        self._builder = Builder(options, self._callbacks)
+        # A serializer that represents itself may still send the secrets that it declares.
+        self._judge = Builder(options, self._callbacks, as_declared=True)
 
     def tools(self) -> Sequence[Tool]:
         # Descriptions may be translations, and have to be the same in each process.
@@ -101,8 +122,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
             hint = mend_import(exception) or "Name a URLconf that can be imported."
             self.report("E071", text, hint)
             return []
-        selected = [select(each, self.lines) for each in every]
-        wanted = [each for each in selected if each.layers or self.exposes_all]
+        wanted = [each for each in map(self._select, every) if each.layers or self.exposes_all]
         pages = {each: None for each in wanted if each.endpoint.renders_only_html}
         if pages:
             self.report(
@@ -114,26 +134,48 @@ class RESTFrameworkSource(OperationSource[Selected]):
             )
         found = [each for each in wanted if each not in pages]
         marked = [each for each in found if each.layers]
-        self._given = Counter(each.name for each in marked)
-        self._callbacks = {each.endpoint.route.callback for each in marked}
+        self._given = Counter(
+            next((layer.name for layer in each.layers if layer.name is not None), None)
+            for each in marked
+        )
+        self._callbacks.clear()
+        self._callbacks.update(each.endpoint.route.callback for each in marked)
         return found
 
-    @cached_property
-    def _builder(self) -> Builder:
-        # Imported when it is needed, since it takes drf-spectacular with it.
-        from mcp_bridge.sources.rest_framework.building import Builder
-
-        return Builder(self.options, self._callbacks)
+    def _select(self, endpoint: Endpoint) -> Selected:
+        """Return an endpoint with its marks, and the lines that mean it."""
+        toolset, mark = toolset_of(endpoint.route.kind), endpoint.mark
+        names = {endpoint.action, endpoint.method.lower()}
+        is_named = mark is not None or bool(toolset and not names.isdisjoint(toolset.actions))
+        places = [each for each in (endpoint.place, endpoint.route.full_name) if each]
+        is_guarded, meant = endpoint.handles_credentials, list[Line]()
+        for line in self.lines:
+            is_other = names.isdisjoint(line.more.get("actions", names))
+            if line.means(places, guarded=is_guarded and not is_other):
+                line.seen.update(names)
+                if not is_other:
+                    meant.append(line)
+                    is_named |= line.pattern in places or "actions" in line.more
+        layers = [mark, *(each.options for each in reversed(meant))]
+        if toolset is not None and (meant or is_named):
+            layers.append(toolset.options)
+        return Selected(
+            endpoint=endpoint,
+            layers=tuple(each for each in layers if each is not None),
+            prefixes=tuple(each.more["prefix"] for each in meant if each.more.get("prefix")),
+            is_named=is_named,
+        )
 
     def options_of(self, operation: Selected) -> ToolOptions | None:
         return operation.options
 
     def name_of(self, operation: Selected, options: ToolOptions) -> str:
         endpoint, name = operation.endpoint, options.name
+        toolset = toolset_of(endpoint.route.kind)
         if name is not None:
             name += endpoint.suffix if self._given[name] > 1 else ""
-        elif operation.stem is not None:
-            name = "_".join(filter(None, (operation.stem, endpoint.action))) + endpoint.of_method
+        elif toolset is not None and toolset.prefix is not None:
+            name = "_".join(filter(None, (toolset.prefix, endpoint.action))) + endpoint.of_method
         else:
             name = self._builder.own_name(endpoint)
         prefix: str = self.options.get("prefix", "")
@@ -149,16 +191,16 @@ class RESTFrameworkSource(OperationSource[Selected]):
             raise
         if not operation.is_named and description.operation.get("deprecated"):
             raise LeftOut("it is deprecated")
-        made = self._builder.tool(name, endpoint, options, description)
+        tool = self._builder.tool(name, options, description)
         where = f"{name} ({endpoint})"
-        for sentence in made.notes:
+        for sentence in description.notes:
             self.note(where, sentence)
-        if made.lacks_serializer:
+        if description.lacks_serializer:
             text = f"{where} takes no body, since its view does not say which serializer it has."
             hint = "Put @extend_schema(request=...) on it, or give the option input_schema."
             self.report("W072", text, hint)
         self._lost += [str(endpoint)] if description.is_lost else []
-        return made.tool
+        return tool
 
     def report_all(self) -> None:
         super().report_all()
@@ -184,7 +226,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
 
     def unmarked(self, operation: Selected) -> Tool:
         endpoint, options = operation.endpoint, ToolOptions()
-        if is_never_offered(endpoint):
+        if endpoint.handles_credentials:
             raise LeftOut("it handles credentials")
         name = self.name_of(operation, options)
         about = inspect.getdoc(endpoint.function) or endpoint.about(
@@ -195,7 +237,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
             _member_names(endpoint),
             name=name,
             description=about.strip().partition("\n")[0],
-            annotations=hints_of(endpoint),
+            annotations=endpoint.hints,
             access=access_rule(endpoint, options, probe=self.options.get("probe", True)),
             source=endpoint.source,
             function=endpoint.path,
@@ -203,23 +245,16 @@ class RESTFrameworkSource(OperationSource[Selected]):
 
     def _build_unmarked(self, name: str, endpoint: Endpoint) -> Tool:
         """Return the tool of an endpoint that nobody has marked. Raises what says why not."""
-        from mcp_bridge.sources.rest_framework.building import Builder
-
         options = ToolOptions()
         with override(settings.LANGUAGE_CODE):
-            # A serializer that represents itself may still send the secrets that it declares.
-            judge = Builder(self.options, self._callbacks, as_declared=True)
-            description = judge.describe(endpoint, options)
-            if description.operation.get("deprecated"):
+            judged = self._judge.describe(endpoint, options)
+            if judged.operation.get("deprecated"):
                 raise ValueError("it is deprecated")
-            if description.answer_error is not None:
+            if judged.corrected.answer_error is not None:
                 # It may be a secret.
-                raise description.answer_error
-            responses = description.operation.get("responses", {})
-            if secret := secret_answer(responses, description.components):
-                raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
-            description = self._builder.describe(endpoint, options)
-            return self._builder.tool(name, endpoint, options, description).tool
+                raise judged.corrected.answer_error
+            refuse_secret_answers(judged.operation.get("responses", {}), judged.components)
+            return self._builder.tool(name, options, self._builder.describe(endpoint, options))
 
 
 def _member_names(endpoint: Endpoint) -> frozenset[str]:

@@ -110,9 +110,9 @@ def test_tools_are_switched_and_calls_are_found_and_decided(
     page = visit().new_page()
     page.goto(pages["tools"])
     page.get_by_role("switch", name="comments_add is enabled").uncheck()
-    page.get_by_text("“comments_add” is off").first.wait_for()
+    page.get_by_text("“comments_add” is disabled").first.wait_for()
     page.get_by_role("button", name="Undo").click()
-    page.get_by_text("“comments_add” is on").first.wait_for()
+    page.get_by_text("“comments_add” is enabled").first.wait_for()
 
     page.goto(pages["tool"])
     page.locator("#id_rate").fill("5/min")

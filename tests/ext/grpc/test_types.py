@@ -16,7 +16,7 @@ from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.ext.grpc.descriptors import Descriptors
 from mcp_bridge.ext.grpc.requests import request_checker, result_encoder
 from mcp_bridge.ext.grpc.schemas import input_schema, output_schema
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 from tests.schemas.drawing import texts
 from tests.support.protobuf import compiled, proto3
 

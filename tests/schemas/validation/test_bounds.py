@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, computed_field
 
-from mcp_bridge.schemas.validation.keywords import Bounded, UncheckableError
-from mcp_bridge.schemas.validation.validator import LEAST_STEPS, MAX_STEPS, SchemaValidator
+from mcp_bridge.schemas.validation import (
+    LEAST_STEPS,
+    MAX_STEPS,
+    Bounded,
+    SchemaValidator,
+    UncheckableError,
+)
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
@@ -90,7 +95,7 @@ WORST = {
 def test_the_worst_cases_take_little_work(
     schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", STEPS)
+    monkeypatch.setattr("mcp_bridge.schemas.validation.MAX_STEPS", STEPS)
     validator = SchemaValidator(schema, "input_schema")
 
     def outcome_of() -> int | str:
@@ -144,7 +149,7 @@ def test_a_value_whose_keywords_each_cost_much_has_enough_steps(
 ) -> None:
     validator = SchemaValidator(schema, "input_schema")
     assert validator.errors({"value": value}) == []
-    monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", LEAST_STEPS)
+    monkeypatch.setattr("mcp_bridge.schemas.validation.MAX_STEPS", LEAST_STEPS)
     with pytest.raises(UncheckableError):
         validator.errors({"value": value})
 

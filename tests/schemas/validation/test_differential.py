@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "50"))
 NAMES = st.sampled_from(["a", "b"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 from mcp_bridge.testing.serving import serve
 from tests.support import network
 from tests.support.serving import messages, taking

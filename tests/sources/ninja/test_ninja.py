@@ -23,7 +23,7 @@ from pydantic import AnyUrl, create_model
 from mcp_bridge import mcp_tool
 from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route

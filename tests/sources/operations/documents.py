@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mcp_bridge.exceptions import InvalidArguments
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Unmappable
 

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from mcp_bridge.ext.openapi import OpenAPISource
 from mcp_bridge.ext.openapi.pinned import Cut
-from mcp_bridge.ext.openapi.source import read_document
+from mcp_bridge.ext.openapi.source import OpenAPISource, read_document
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.management.base import named_source
 from mcp_bridge.outbound.addresses import is_https_or_loopback

@@ -1,21 +1,216 @@
-"""What mcp_doctor tries of the endpoint, and what its answers mean: findings with remedies."""
+"""What mcp_doctor examines: the system checks, and the endpoint as a client would try it."""
 
 from __future__ import annotations
 
+import json
+import logging
+import ssl
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from email.message import Message
 from functools import partial
-from typing import Final, TypeAlias
+from http.client import HTTPException
+from typing import Any, Final, TypeAlias
+from urllib.error import URLError
 from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.request import HTTPErrorProcessor, Request, build_opener
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.core import checks
+from django.db import connections
+from django.http.response import ResponseHeaders
 
 import mcp_bridge
-from mcp_bridge.checks.urls import reachable
-from mcp_bridge.management.endpoint import Answer, Endpoint, Unreachable
+from mcp_bridge.access.policy import served_host
+from mcp_bridge.checks.deployment import TABLES
+from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
+from mcp_bridge.management.base import named_user
 from mcp_bridge.outbound.addresses import is_https_or_loopback
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.sources.base import first_line, own_line
+from mcp_bridge.testing import MCPClient
 
+LEVELS: Final = ("error", "warning", "info", "ok")
+# What Django's own deployment checks say of HTTPS.
+_HTTPS: Final = ("security.W001", "security.W008", "security.W018", "security.W020")
+# Bytes of an answer that are read.
+_LONGEST: Final = 8 * 1024 * 1024
 # A revision with the legacy handshake, with which most clients begin.
 _LEGACY: Final = "2025-11-25"
 _OUTSIDE: Final = "https://mcp-doctor.invalid"
+
+
+class Unreachable(Exception):
+    """There is no answer: a text that says why, and one that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    An HTTP response; ``reply`` is its JSON-RPC message, or empty for any other body.
+
+    ``told`` is the beginning of a body that is neither such a message nor HTML.
+    """
+
+    status: int
+    headers: Message | ResponseHeaders
+    reply: Mapping[str, Any]
+    told: str = ""
+
+    @classmethod
+    def of(cls, status: int, headers: Message | ResponseHeaders, body: bytes) -> Answer:
+        try:
+            reply = json.loads(body)
+        except ValueError:
+            reply = {}
+        if isinstance(reply, dict) and "jsonrpc" in reply:
+            return cls(status, headers, reply)
+        text = body.decode("utf-8", "replace").strip()
+        return cls(status, headers, {}, "" if text.startswith("<") else cut(text, 200))
+
+    @property
+    def error(self) -> str:
+        """Return the text of the JSON-RPC error, if it is one."""
+        return str(self.reply.get("error", {}).get("message", ""))
+
+
+@dataclass
+class Endpoint:
+    """
+    The endpoint, over the network at ``url`` or else in this process.
+
+    ``token`` is sent as a bearer token, or as it is where it names its scheme ("Token abc").
+    ``user`` is whom requests in this process are made as; others are given up after ``timeout``.
+    """
+
+    url: str | None
+    token: str | None
+    user: AbstractBaseUser | None
+    timeout: float
+    # Whom the answers in this process were for, as far as that is known.
+    caller: str = field(default="USERNAME", init=False)
+
+    def __post_init__(self) -> None:
+        self.address = self.url or next(iter(reachable()))
+        is_bare = self.token and " " not in self.token
+        self.credential = f"Bearer {self.token}" if is_bare else self.token
+
+    @property
+    def origin(self) -> str:
+        """Return the origin of a page of the same site."""
+        if self.url is None:
+            return f"http{'s' * settings.SECURE_SSL_REDIRECT}://{served_host()}"
+        return f"{urlsplit(self.url).scheme}://{urlsplit(self.url).netloc}"
+
+    def asks(self, answer: Answer) -> bool:
+        """Return whether the endpoint asks for a credential that nobody has given."""
+        return answer.status == 401 and bool(answer.error) and not (self.credential or self.user)
+
+    def post(
+        self,
+        method: str,
+        revision: str = LATEST.version,
+        *,
+        address: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        anonymous: bool = False,
+        **params: Any,
+    ) -> Answer:
+        """POST one request, with further headers or without the credential. Raises Unreachable."""
+        client = MCPClient(revision=revision, path=self.address)
+        message = client.message(method, **params)
+        sent = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            # What begins the legacy era knows no revision yet.
+            **({} if method == "initialize" else client.mirrored(message)),
+            **({"Authorization": self.credential} if self.credential and not anonymous else {}),
+            **(headers or {}),
+        }
+        user = None if anonymous else self.user
+        return self.send("POST", address or self.address, json.dumps(message).encode(), sent, user)
+
+    def get(self) -> Answer:
+        """GET it as a client does that looks for a stream of events. Raises Unreachable."""
+        return self.send("GET", self.address, b"", {"Accept": "text/event-stream"})
+
+    def send(
+        self,
+        verb: str,
+        address: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        user: AbstractBaseUser | None = None,
+    ) -> Answer:
+        """Return the answer to any request. Raises Unreachable."""
+        sent = {"User-Agent": f"mcp_doctor/{mcp_bridge.__version__}", **headers}
+        if self.url is not None:
+            return _fetch(Request(address, body or None, sent, method=verb), self.timeout)
+        http = MCPClient(user=user, path=address).http
+        # A page in the place of the endpoint refuses a POST without a token of its forms.
+        http.handler.enforce_csrf_checks = True
+        disabled = logging.root.manager.disable
+        # What is refused here is refused on purpose, and what fails is a finding.
+        logging.disable()
+        try:
+            response = http.generic(
+                verb,
+                address,
+                body,  # type: ignore[arg-type]
+                content_type=sent.pop("Content-Type", ""),
+                secure=settings.SECURE_SSL_REDIRECT,
+                headers=sent,
+            )
+        except Exception as raised:
+            line = own_line(raised)
+            raise Unreachable(
+                f"{verb} {address} raised {type(raised).__name__}: {raised}",
+                f"Mend {line}, or what it stands on."
+                if line
+                else "A package raised it: look at its settings, and at MIDDLEWARE.",
+            ) from raised
+        finally:
+            logging.disable(disabled)
+        asked_by = getattr(response.wsgi_request, "user", None)
+        self.caller = (asked_by and asked_by.get_username()) or self.caller
+        return Answer.of(response.status_code, response.headers, response.content)
+
+
+class _AsItIs(HTTPErrorProcessor):
+    """Returns every response: those that redirect or refuse are what is looked for."""
+
+    def http_response(self, request: Request, response: Any) -> Any:
+        return response
+
+    https_response = http_response
+
+
+def _fetch(request: Request, timeout: float) -> Answer:
+    """Return the answer of the network. Raises Unreachable, which says what to do."""
+    # The command has seen to it that the scheme is http or https.
+    try:
+        with build_opener(_AsItIs).open(request, timeout=timeout) as response:
+            return Answer.of(response.status, response.headers, response.read(_LONGEST))
+    except (OSError, HTTPException) as failed:
+        reason = failed.reason if isinstance(failed, URLError) else failed
+        text = f"{request.full_url} cannot be reached: {reason}."
+        raise Unreachable(text, _network_remedy(reason)) from failed
+
+
+def _network_remedy(reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return (
+            "Clients refuse this certificate too. Serve one of a known authority for this name, "
+            "with its whole chain (fullchain.pem), that has not expired; for an authority of your "
+            "own set SSL_CERT_FILE here, and NODE_EXTRA_CA_CERTS where a client runs on Node."
+        )
+    if isinstance(reason, ssl.SSLError):
+        return "The port may not speak TLS: try http://, or the port of the proxy that does."
+    if isinstance(reason, TimeoutError):
+        return "A firewall may drop packets, or every worker may be busy: look at the server's log."
+    return "Start the server, and look at the name and the port in the address."
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,3 +486,74 @@ PROBES: Final[Mapping[str, Callable[[Endpoint], Findings]]] = {
     "credential": anonymous,
     "HTTPS": encryption,
 }
+
+
+def examined(
+    url: str | None, token: str | None, user: str | None, timeout: float
+) -> Iterator[tuple[str, Finding]]:
+    """Yield each finding with its area: first those of the site, then those of the endpoint."""
+    found = sorted(dict.fromkeys(_checked()), key=lambda each: LEVELS.index(each.level))
+    yield from (("checks", each) for each in found)
+    if not any(each.level in ("error", "warning") for each in found):
+        yield "checks", ok("The system checks find nothing.")
+    if any(each.text.startswith(TABLES) for each in found):
+        # What follows makes the tools, which may write rows that a migration cannot stand.
+        return
+    if not url:
+        where = next(_findings(_located))
+        yield "URLs" if where.level == "ok" else "endpoint", where
+        if where.level == "error":
+            return
+    endpoint = Endpoint(url, token, named_user(user) if user else None, timeout)
+    for area, probe in PROBES.items():
+        findings = list(_findings(partial(probe, endpoint)))
+        yield from ((f"endpoint, {area}", finding) for finding in findings)
+        if area == "handshake" and any(each.level == "error" for each in findings):
+            # Whatever answers there, it is not the endpoint.
+            return
+
+
+def _checked() -> Findings:
+    """Run the system checks: all of this package, and of others what would stop a command."""
+    known = checks.registry.registry
+    for check in known.get_checks(include_deployment_checks=True):
+        is_ours, stops = "mcp_bridge" in check.tags, check in known.get_checks()
+        if is_ours or stops or checks.Tags.security in check.tags:
+            yield from _findings(partial(_messages, check, is_ours, stops))
+
+
+def _messages(check: Callable[..., Any], is_ours: bool, stops: bool) -> Findings:
+    # With databases, those of the tools wait until migrations are done.
+    for each in check(app_configs=None, databases=list(connections)):
+        text = f"{each.id}: {each.msg}"
+        if each.is_silenced():
+            continue
+        if is_ours or (stops and each.level >= checks.ERROR):
+            level = (error, warning, info)[
+                (each.level < checks.ERROR) + (each.level < checks.WARNING)
+            ]
+            yield level(text, str(each.hint or "Every command stops at it."))
+        elif each.id in _HTTPS:
+            yield info(
+                text, "Tokens cross the network with every call. `check --deploy` says more."
+            )
+
+
+def _located() -> Findings:
+    if addresses := reachable():
+        yield ok(f"The endpoint is at {', '.join(addresses)}.")
+    else:
+        yield error(f"{NO_ADDRESS}, so that it was not tried.", ADD_ADDRESS)
+
+
+def _findings(examine: Callable[[], Findings]) -> Findings:
+    """Yield what is found, and an error in place of what cannot be looked at."""
+    try:
+        yield from examine()
+    except Unreachable as unreachable:
+        yield error(*unreachable.args)
+    except Exception as raised:
+        yield error(
+            f"This cannot be examined: {type(raised).__name__}: {first_line(raised)}.",
+            "Mend that, and what is said above; then run mcp_doctor again.",
+        )

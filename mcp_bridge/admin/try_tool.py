@@ -1,4 +1,4 @@
-"""A tool's input schema as a Django form, whose cleaned values are the arguments of a call."""
+"""The page that tries a tool: a form of its input schema, a question, and the result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from urllib.parse import quote
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
+from mcp_bridge.admin.base import Context, PagesAdmin
+from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.records import recorded_arguments
 from mcp_bridge.admin.schema_tables import (
     ANYTHING,
     KINDS,
@@ -23,7 +27,10 @@ from mcp_bridge.admin.schema_tables import (
     kinds_of,
     spelled,
 )
-from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError
+from mcp_bridge.admin.tool_calls import call, shown
+from mcp_bridge.confirmation.rendering import visible
+from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.protocol import LATEST, JSONObject, JSONSchema, ProtocolError
 from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.forms import flat
@@ -59,7 +66,43 @@ _EXAMPLES: Final[Mapping[str, object]] = {
 _LEVELS: Final = 3
 _MEMBERS: Final = 10
 
+# What shows the pictures and sounds of a result.
+_RESULTS: Final = forms.Media(js=["mcp_bridge/results.js"])
+
 Read = Callable[[str], object]
+
+
+def try_page(model_admin: PagesAdmin, request: HttpRequest, setting: ToolSetting) -> HttpResponse:
+    """Show a form of a tool's parameters; a POST of it calls the tool as the user."""
+    entry = Entry.of(setting)
+    context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
+    context |= {"original": setting, "entry": entry}
+    if entry.shown is None or not entry.is_served:
+        return model_admin.page(request, "try", context)
+    form = ArgumentsForm(entry.shown.definition(LATEST)["inputSchema"], request.POST or None)
+    if request.method == "GET" and model_admin.can_link(request, ToolCallRecord):
+        sent = recorded_arguments(request.GET.get("record", ""), setting.name)
+        form.prefill(sent)
+        context["is_filled_in"] = bool(sent)
+    context |= {"form": form, "media": model_admin.media + form.media + _RESULTS}
+    if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
+        return model_admin.page(request, "try", context)
+    arguments = form.arguments()
+    if entry.asks_first and "_confirmed" not in request.POST:
+        context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
+        # The filled-in fields, to be sent once more.
+        context["sent"] = [
+            (name, value)
+            for name, values in request.POST.lists()
+            if name.startswith(f"{form.prefix}-")
+            for value in values
+        ]
+        return model_admin.page(request, "confirm", context)
+    outcome = call(setting.name, arguments, request, confirmed=entry.asks_first)
+    if outcome.result is not None:
+        context["shown"] = shown(outcome.result)
+        form.add_tool_errors(context["shown"].errors)
+    return model_admin.page(request, "try", {**context, "refusal": outcome.refusal})
 
 
 class ArgumentField(forms.Field):
@@ -88,11 +131,10 @@ class ArgumentField(forms.Field):
 
 class ArgumentsForm(forms.Form):
     """
-    The form of a tool's input schema: ``ArgumentsForm(tool.input_schema, request.POST)``.
+    The form of a tool's input schema: a field for each member, of JSON for what is nested.
 
-    It has a field for each member of the arguments, of JSON for what is nested. It refuses only
-    texts that cannot be made JSON; all else is for the server to refuse, whose errors
-    ``add_tool_errors`` takes. An empty field is not sent.
+    It refuses only texts that cannot be made JSON: all else is for the server to refuse, whose
+    errors ``add_tool_errors`` takes. An empty field is not sent.
     """
 
     prefix = "arguments"
@@ -138,12 +180,12 @@ class ArgumentsForm(forms.Form):
             if field.name not in arguments:
                 continue
             value = arguments[field.name]
-            for shown in (value, json.dumps(value), json.dumps(value, ensure_ascii=False)):
+            for text in (value, json.dumps(value), json.dumps(value, ensure_ascii=False)):
                 with suppress(ValidationError):
                     # One of its type, too: true is not 1.
-                    is_same = json.dumps(field.clean(shown)) == json.dumps(value)
-                    if isinstance(shown, bool | str) and is_same:
-                        self.initial[key] = shown
+                    is_same = json.dumps(field.clean(text)) == json.dumps(value)
+                    if isinstance(text, bool | str) and is_same:
+                        self.initial[key] = text
                         break
 
 

@@ -1,1 +1,0 @@
-"""Calling a tool from the admin, with a form made of its input schema."""

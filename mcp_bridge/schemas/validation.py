@@ -1,0 +1,543 @@
+"""
+JSON Schemas given by hand, enforced within bounds.
+
+This is the one place that makes jsonschema validators of them. A schema is refused where the tool
+is registered, if it is not of the dialect 2020-12, needs anything from outside, or is too large; an
+instance is refused once checking it costs more steps than its size allows: each keyword costs some,
+and those that cost too much are replaced. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+import pydantic_core
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import cut, pointer, quoted
+from mcp_bridge.schemas.limits import UNCHECKABLE
+from mcp_bridge.schemas.walk import (
+    IN_PLACE,
+    MAX_SUBSCHEMAS,
+    SchemaDocument,
+    canonical_text,
+    excess,
+    subschemas,
+)
+
+# More errors than that help nobody, and each costs some kilobytes.
+MAX_ERRORS: Final = 1000
+# About a fifth of a second of jsonschema's work.
+MAX_STEPS: Final = 50_000
+# And one for each keyword at each byte: a small value needs no more, unless a schema that refers to
+# itself reads its parts many times over.
+LEAST_STEPS: Final = 10_000
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_LONG: Final = 100
+_MANY: Final = 50
+_SENTENCES: Final = {
+    None: "is not allowed here",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "minProperties": "must have at least {} members",
+    "maxProperties": "must have at most {} members",
+    "const": "must be {}",
+    "pattern": "must match the pattern {}",
+    "format": "must be of the format {}",
+    "uniqueItems": "must not hold the same item twice",
+    "not": "must not be as this schema's 'not' says",
+    "contains": "does not hold as many items as 'contains' wants, of the kind it describes",
+    "anyOf": "fits none of the schemas that are allowed here",
+    "oneOf": "fits more than one schema",
+    "unevaluatedItems": "holds items that are not allowed",
+    "unevaluatedProperties": "holds members that are not allowed",
+    "items": "holds more items than are allowed",
+}
+_TYPES: Final = {"null": "null"} | {kind: f"an {kind}" for kind in ("array", "integer", "object")}
+# jsonschema puts the repr of a value into each message: with a large one, that is most of the work
+# of a check.
+_Text, _Object, _Array = (
+    type(kind.__name__, (kind,), {"__repr__": lambda value: "…"}) for kind in (str, dict, list)
+)
+
+logger = get_logger("mcp_bridge.schemas")
+# One of jsonschema's validators, whose methods ``extend`` leaves without types.
+Validator: TypeAlias = Any
+# Takes a validator, the keyword's value, the instance and the schema.
+Keyword = Callable[[Validator, Any, object, JSONSchema], Iterable[ValidationError] | None]
+Errors = Iterator[ValidationError]
+
+# No format that is asserted has longer values, and some are slow to read.
+_LONGEST_FORMATTED: Final = 2000
+_DATE_TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII
+)
+# In steps of about four microseconds: a reference is searched for, a choice keeps the errors of
+# all its branches.
+_PRICES: Final = {"$ref": 8, "$dynamicRef": 8, "anyOf": 5, "oneOf": 5}
+# These look at every item or member, also where they find nothing to check in it.
+_GO_THROUGH: Final = (
+    *("additionalProperties", "contains", "items", "patternProperties", "prefixItems"),
+    *("propertyNames", "unevaluatedItems", "unevaluatedProperties"),
+)
+
+
+class UncheckableError(ValueError):
+    """An instance cannot be checked; the text is a sentence for its sender."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """The steps that a check may still take, and the validators of its schema's parts by id()."""
+
+    left: int
+    validators: dict[int, Validator]
+
+
+# Steps, not seconds, so that the same is refused on every machine.
+BUDGET: Final[ContextVar[Budget | None]] = ContextVar("mcp_bridge_budget", default=None)
+
+
+def _spend(steps: int) -> None:
+    """Count steps, where any are counted. Raises UncheckableError once there are none left."""
+    budget = BUDGET.get()
+    if budget is not None:
+        budget.left -= steps
+        if budget.left < 0:
+            raise UncheckableError(UNCHECKABLE)
+
+
+def _descend(
+    self: Validator,
+    instance: object,
+    schema: Any,
+    path: str | int | None = None,
+    schema_path: object = None,
+    resolver: Any = None,
+) -> Errors:
+    """Yield errors as jsonschema's own method, with one validator for all values of a subschema."""
+    budget = BUDGET.get()
+    known = {} if budget is None else budget.validators
+    below = known.get(id(schema))
+    if below is None:
+        if resolver is None:
+            resolver = self._resolver.in_subresource(DRAFT202012.create_resource(schema))
+        # It holds the subschema, whose id is therefore no other's.
+        below = known[id(schema)] = self.evolve(schema=schema, _resolver=resolver)
+    for error in below.iter_errors(instance):
+        if path is not None:
+            error.path.appendleft(path)
+        yield error
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, dict | list) else 0
+
+
+def price_of(schema: JSONSchema) -> int:
+    """Return about the steps that one small value costs, without those of its subschemas."""
+    return sum(_PRICES.get(name, 1) + _size(value) // 16 for name, value in schema.items())
+
+
+def _counted(name: str, keyword: Keyword) -> Keyword:
+    price, goes_through = _PRICES.get(name, 1), name in _GO_THROUGH
+
+    def check(validator: Validator, value: Any, instance: object, schema: JSONSchema) -> Any:
+        size = _size(value)
+        if goes_through and isinstance(instance, dict | list):
+            size += len(instance)
+        _spend(price + size // 16)
+        return keyword(validator, value, instance, schema)
+
+    return check
+
+
+@lru_cache(maxsize=2048)
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """
+    Return pydantic's search for a pattern, which takes time linear in the length of a text.
+
+    Raises ValueError for a pattern that it cannot read, such as one with look-around.
+    """
+    text = pydantic_core.core_schema.str_schema(pattern=pattern)
+    try:
+        return pydantic_core.SchemaValidator(text).isinstance_python
+    except pydantic_core.SchemaError as exception:
+        reason = str(exception).strip().splitlines()[-1].strip().removeprefix("error: ")
+        raise ValueError(reason) from exception
+
+
+def _pattern(validator: Validator, pattern: str, instance: object, *rest: object) -> Errors:
+    if isinstance(instance, str):
+        _spend(len(instance) // 256)
+        if not matcher(pattern)(instance):
+            yield ValidationError("does not match the pattern")
+
+
+def _pattern_properties(
+    validator: Validator, patterns: Mapping[str, object], instance: object, *rest: object
+) -> Errors:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        _spend(len(instance))
+        for name, value in instance.items():
+            if matcher(pattern)(name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Validator, wanted: object, instance: object, schema: JSONSchema
+) -> Errors:
+    if not isinstance(instance, dict):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
+    _spend(len(instance) * len(patterns))
+    extra = [
+        name
+        for name in instance
+        if name not in known and not any(matcher(pattern)(name) for pattern in patterns)
+    ]
+    if wanted is not False:
+        for name in extra:
+            yield from validator.descend(instance[name], wanted, path=name)
+    elif extra:
+        names = ", ".join(map(quoted, islice(known, 10)))
+        among = f"; known are {names}" if names else ""
+        for name in extra:
+            yield ValidationError(f"is not a known member; leave it out{among}", path=[name])
+
+
+def _required(validator: Validator, names: list[str], instance: object, *rest: object) -> Errors:
+    if isinstance(instance, dict):
+        for name in names:
+            if name not in instance:
+                yield ValidationError("is required and was not given", path=[name])
+
+
+def _property_names(validator: Validator, names: object, instance: object, *rest: object) -> Errors:
+    for name in instance if isinstance(instance, dict) else ():
+        if any(validator.descend(name, names)):
+            yield ValidationError(f"has a member with a name it may not have: {quoted(name)}")
+
+
+def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: object) -> Errors:
+    if not wanted or not isinstance(instance, list):
+        return
+    # Texts, since the hashes of numbers can be made to collide.
+    seen: set[str] = set()
+    for item in instance:
+        text = _text_of(item)
+        if text in seen:
+            yield ValidationError("holds an item twice")
+            return
+        seen.add(text)
+
+
+def _enum(validator: Validator, values: list[Any], instance: object, *rest: object) -> Errors:
+    if isinstance(instance, dict | list):
+        text = _text_of(instance)
+        found = any(isinstance(each, dict | list) and _text_of(each) == text for each in values)
+    else:
+        truth = isinstance(instance, bool)
+        # Looked up first, since Python takes 1 for True: the loop costs far more.
+        found = instance in values and any(
+            each == instance and isinstance(each, bool) is truth for each in values
+        )
+    if not found:
+        yield ValidationError("is none of the values")
+
+
+def _const(validator: Validator, value: object, instance: object, *rest: object) -> Errors:
+    return _enum(validator, [value], instance)
+
+
+def _text_of(value: object) -> str:
+    text = canonical_text(value)
+    _spend(1 + len(text) // 16)
+    return text
+
+
+def _format(validator: Validator, name: str, instance: object, *rest: object) -> Errors:
+    if not isinstance(instance, str) or name not in validator.format_checker.checkers:
+        return
+    if len(instance) <= _LONGEST_FORMATTED:
+        _spend(1 + len(instance))
+        if validator.format_checker.conforms(instance, name):
+            return
+    yield ValidationError("is not of the format")
+
+
+def _multiple_of(validator: Validator, step: float, instance: object, *rest: object) -> Errors:
+    if isinstance(instance, int | float) and not isinstance(instance, bool):
+        # Decimal arithmetic: 4.35 is a multiple of 0.01, but not in binary.
+        number = Fraction(repr(instance) if isinstance(instance, float) else instance)
+        if (number / Fraction(repr(step))).denominator != 1:
+            yield ValidationError("is no multiple")
+
+
+def _content_encoding(validator: Validator, name: str, instance: object, *rest: object) -> Errors:
+    # JSON Schema leaves it open whether it is asserted (Validation, section 8.2): a library that
+    # takes bytes as text may store what it could read of it.
+    if name != "base64" or not isinstance(instance, str):
+        return
+    _spend(len(instance) // 256)
+    try:
+        b64decode(instance, validate=True)
+    except ValueError:
+        yield ValidationError("must be base64 (RFC 4648, section 4), with its padding")
+
+
+def _is_date_time(text: str) -> bool:
+    # Python knows no leap second, which RFC 3339 allows.
+    known = text[:17] + text[17:19].replace("60", "59") + text[19:]
+    return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(known.upper()))
+
+
+def _is_uri(text: str) -> bool:
+    plain = text.isascii() and text.isprintable() and " " not in text
+    return plain and bool(urlsplit(text).scheme)
+
+
+def _add_format(name: str, is_valid: Callable[[str], bool]) -> None:
+    # A value that is no text is of every format (JSON Schema Validation, section 7.1).
+    FORMATS.checks(name, ValueError)(lambda value: not isinstance(value, str) or is_valid(value))
+
+
+NO_FORMATS: Final = FormatChecker(formats=())
+# jsonschema's formats, and those for which it needs packages: where these are installed, they would
+# refuse what they are missing for elsewhere, such as a leap second.
+FORMATS: Final = FormatChecker(formats=())
+_add_format("date-time", _is_date_time)
+_add_format("time", lambda text: _is_date_time(f"2000-01-01T{text}"))
+_add_format("uri", _is_uri)
+FORMATS.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **FORMATS.checkers}
+
+_KEYWORDS: Final[dict[str, Keyword]] = {
+    **Draft202012Validator.VALIDATORS,
+    "additionalProperties": _additional_properties,
+    "const": _const,
+    "contentEncoding": _content_encoding,
+    "enum": _enum,
+    "format": _format,
+    "multipleOf": _multiple_of,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "propertyNames": _property_names,
+    "required": _required,
+    "uniqueItems": _unique_items,
+}
+_extend: Any = extend
+Bounded: Final[Validator] = _extend(
+    Draft202012Validator, {name: _counted(name, each) for name, each in _KEYWORDS.items()}
+)
+# No keyword, and no public name of jsonschema: the differential tests notice where it changes.
+Bounded.descend = _descend
+# For schemas of which only the size of the instance is a concern: nothing but one keyword is new.
+Linear: Final[Validator] = _extend(Draft202012Validator, {"uniqueItems": _unique_items})
+
+
+class InstanceError(NamedTuple):
+    """One value that breaks a schema: the keyword that refuses it, a sentence, and its path."""
+
+    keyword: str
+    message: str
+    path: tuple[str | int, ...]
+
+
+class SchemaValidator:
+    """
+    A JSON Schema (2020-12), ready to be enforced; ``format`` is asserted if ``asserts_formats``.
+
+    Raises ValueError, with a sentence that begins with ``name``, for a schema that is not valid,
+    of another dialect, larger than the bounds, or refers to schemas that it does not hold itself.
+    Whether it is valid is not asked of one that a program has made (``is_generated``): its tests
+    ask, and here it would take most of the time.
+    """
+
+    def __init__(
+        self,
+        schema: JSONSchema,
+        name: str,
+        *,
+        is_generated: bool = False,
+        asserts_formats: bool = True,
+    ) -> None:
+        self.name = name
+        self._has_logged = False
+        try:
+            plain = _read(schema)
+            if not is_generated:
+                # Without formats: patterns are read below, by the engine that matches them.
+                Draft202012Validator.check_schema(plain, format_checker=NO_FORMATS)
+            document = SchemaDocument(plain)
+            _check_parts(document)
+        except ValueError as exception:
+            raise ValueError(f"its {name} {exception}") from exception
+        except SchemaError as error:
+            place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
+            raise ValueError(f"its {name} is not valid at {place}: {text}") from error
+        # Of one small value.
+        self._price = sum(map(price_of, document.subschemas))
+        # By the id of a subschema, which the validator that is kept for it holds.
+        self._validators: dict[int, Any] = {}
+        self._validator = Bounded(
+            plain,
+            registry=Registry(),
+            format_checker=FORMATS if asserts_formats else NO_FORMATS,
+        )
+
+    def errors(self, instance: object) -> list[InstanceError]:
+        """
+        Return the errors of a JSON value, in the order of their paths; at most MAX_ERRORS.
+
+        Raises UncheckableError where checking takes too many steps or fails, which is logged once.
+        """
+        budget = Budget(0, self._validators)
+        token = BUDGET.set(budget)
+        try:
+            enough = LEAST_STEPS + self._price * len(json.dumps(instance))
+            budget.left = min(enough, MAX_STEPS)
+            errors = self._validator.iter_errors(_quiet(instance))
+            found = list(islice(chain.from_iterable(map(_explained, errors)), MAX_ERRORS))
+        except Exception as exception:
+            if not self._has_logged:
+                self._has_logged = True
+                text = cut(f"{type(exception).__name__}: {exception}", 300)
+                logger.warning("A value could not be checked against %s: %r", self.name, text)
+            if isinstance(exception, UncheckableError):
+                raise
+            raise UncheckableError("could not be checked; send simpler values") from exception
+        finally:
+            BUDGET.reset(token)
+        return sorted(found, key=lambda each: [str(key) for key in each.path])
+
+
+def _read(schema: JSONSchema) -> dict[str, Any]:
+    """Return a copy of a schema as JSON has it, without the name of its dialect."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as exception:
+        raise ValueError(f"is no JSON: {exception}") from exception
+    if wrong := excess(plain):
+        raise ValueError(wrong)
+    # jsonschema would take its own validators, which have no bounds, wherever it reads the name.
+    dialect = plain.pop("$schema", _DIALECT)
+    if not isinstance(dialect, str) or dialect.removesuffix("#") != _DIALECT:
+        raise ValueError(f"is of the dialect {cut(str(dialect), 200)}, not {_DIALECT}")
+    return plain
+
+
+def _check_parts(document: SchemaDocument) -> None:
+    parts = document.subschemas
+    if len(parts) > MAX_SUBSCHEMAS:
+        raise ValueError(f"has {len(parts)} subschemas, and at most {MAX_SUBSCHEMAS} are allowed")
+    if any("$schema" in each for each in parts):
+        raise ValueError("names a dialect ($schema) below its root")
+    if document.external:
+        raise ValueError(f"refers to {cut(document.external[0], 200)}, and nothing is fetched")
+    if document.unresolved:
+        raise ValueError(f"refers to {cut(document.unresolved[0], 200)}, which it does not hold")
+    anchors = [each["$dynamicAnchor"] for each in parts if "$dynamicAnchor" in each]
+    if len(set(anchors)) < len(anchors) and any("$dynamicRef" in each for each in parts):
+        raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
+    edges: dict[int, list[int]] = {}
+    for schema in parts:
+        in_place = [each.schema for each in subschemas(schema) if each.keyword in IN_PLACE]
+        # Booleans, whose ids are all the same, lead nowhere.
+        edges[id(schema)] = [id(each) for each in (*in_place, *document.targets(schema).values())]
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError:
+        raise ValueError("has a $ref that leads back to itself") from None
+    patterns = [each["pattern"] for each in parts if "pattern" in each]
+    names = [name for each in parts for name in each.get("patternProperties", ())]
+    if names and any("unevaluatedProperties" in each for each in parts):
+        raise ValueError(
+            "has patternProperties and unevaluatedProperties, which cannot be checked together; "
+            "use additionalProperties"
+        )
+    for pattern in patterns + names:
+        try:
+            matcher(pattern)
+        except ValueError as exception:
+            raise ValueError(
+                f"has the pattern {cut(pattern, 100)!r}, which cannot be matched in linear time: "
+                f"{exception}"
+            ) from exception
+
+
+def _quiet(value: object) -> object:
+    """Return the same JSON value, with a short repr at every level."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONG else _Text(value)
+    if isinstance(value, dict):
+        return _Object({key: _quiet(each) for key, each in value.items()})
+    if isinstance(value, list | tuple):
+        return _Array([_quiet(each) for each in value])
+    return value
+
+
+def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[InstanceError]:
+    """Yield an error; for a value that may be null, those of the schema that it has besides."""
+    branches: Any = error.validator_value if error.validator == "anyOf" else ()
+    null = next((each for each in branches if each == {"type": "null"}), None)
+    # By identity, since the other branch may hold a schema that is equal.
+    meant = [each for each in error.context or () if each.schema is not null]
+    if len(branches) == 2 and null is not None and meant:
+        for each in meant:
+            yield from _explained(each, may_be_null=not each.path)
+        return
+    text = _explain(error)
+    if may_be_null and error.validator in ("type", "enum", "const"):
+        text += " or null"
+    yield InstanceError(str(error.validator or "false"), text, tuple(error.absolute_path))
+
+
+def _explain(error: ValidationError) -> str:
+    """Return an error as a sentence of at most 300 characters, without the value itself."""
+    wanted: Any = error.validator_value
+    match error.validator:
+        case "type":
+            names = [wanted] if isinstance(wanted, str) else wanted
+            return f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
+        case "enum":
+            more = ", …" if len(wanted) > _MANY else ""
+            return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
+        case "oneOf" if error.context:
+            return "fits none of the schemas in 'oneOf'"
+        case keyword if keyword in _SENTENCES:
+            return cut(_SENTENCES[keyword].format(_json(wanted)), 300)
+    # The other keywords name members: those of this package, and the ones of the schema's own.
+    return cut(error.message, 300)
+
+
+def _json(value: object) -> str:
+    return cut(json.dumps(value, ensure_ascii=False), 200)

@@ -1,1 +1,0 @@
-"""JSON Schemas that are given as JSON: read, bounded and enforced."""
