@@ -48,7 +48,7 @@ ROOMS: dict[str, int] = {
     "oauth": 1087,
     "outbound": 243,
     "protocol": 976,
-    "records": 960,
+    "records": 965,
     "registry": 912,
     "schemas": 3274,
     "server": 597,

@@ -53,13 +53,15 @@ class StartedCall:
     """
     A call that runs.
 
-    ``began`` is None if the site keeps no records; ``is_begun`` says that its row may be there.
+    ``began`` is None if the site keeps no records; ``is_begun`` says that its row may be there, and
+    ``may_wait`` that the record may be left to the thread that writes.
     """
 
     call: ToolCall
     started: float
     began: Began | None
     is_begun: bool
+    may_wait: bool = False
     # Whether its success is recorded in the tool's transaction.
     is_in_transaction: bool = False
 
@@ -100,7 +102,11 @@ async def start(call: ToolCall) -> StartedCall:
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     if tool_call_started.receivers:
         tool_call_started.send_robust(Tool, call=call)
-    return StartedCall(call=call, started=perf_counter(), began=began, is_begun=is_begun)
+    # Asked in the caller's thread, whose transactions the event loop of a coroutine has not.
+    may_wait = began is not None and not is_begun and rows.may_wait()
+    return StartedCall(
+        call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_wait
+    )
 
 
 async def finish(
@@ -127,7 +133,7 @@ async def finish(
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
-        if started.is_begun or not rows.leave(record):
+        if not (started.may_wait and rows.leave(record)):
             await in_thread()
             (rows.write_now if started.is_begun else rows.write_later)(record)
     if tool_call_finished.receivers:

@@ -66,10 +66,14 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
     return True
 
 
+def may_wait() -> bool:
+    """Return whether records of this thread may be left to the one that writes them."""
+    return conf.audit.WRITE == "together" and _may_wait(router.db_for_write(ToolCallRecord))
+
+
 def leave(item: Item) -> bool:
-    """Leave a record to the thread, without blocking; return False if ``write_later`` has to."""
-    using = router.db_for_write(ToolCallRecord)
-    return conf.audit.WRITE == "together" and _may_wait(using) and writer.put(item, using, LIMIT)
+    """Leave a record that may wait to the thread, without blocking; return False if it is full."""
+    return writer.put(item, router.db_for_write(ToolCallRecord), LIMIT)
 
 
 def write_later(item: Item) -> None:

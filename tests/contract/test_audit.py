@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.utils import timezone
 
 from mcp_bridge.checks.settings import check_settings
@@ -48,6 +49,21 @@ def test_a_call_is_on_record(client: CheckedClient, user: Any, settings: Any) ->
     assert found.duration_ms is not None
     assert 0 <= found.duration_ms < 60_000
     assert abs(timezone.now() - found.started_at) < timedelta(minutes=1)
+
+
+def test_the_record_of_a_coroutine_is_its_callers(modern: CheckedClient, settings: Any) -> None:
+    """Where that has a transaction, as this test has, nothing of the record stays after it."""
+
+    async def look(word: str = "") -> str:
+        """Say a word."""
+        return word
+
+    serve(settings, look, read_only=True)
+    with transaction.atomic():
+        modern.call_tool("look")
+        assert record().tool == "look"
+        transaction.set_rollback(True)
+    assert not ToolCallRecord.objects.exists()
 
 
 def test_the_credential_is_named_and_never_kept(user: Any, settings: Any) -> None:
