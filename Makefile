@@ -94,7 +94,7 @@ pages: $(VENV)/.demo $(VENV)/.test  ## Each page of the admin: every kind of per
 	PAGES=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal tests/pages)
 
 stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
-	STRESS=1 RELOADS=$(or $(RELOADS),1000) $(BIN)/python -m pytest tests/processes $(ARGS)
+	STRESS=1 RELOADS=$(or $(RELOADS),1000) $(BIN)/python -m pytest tests/processes tests/ext/grpc/test_forks.py $(ARGS)
 
 faults: $(VENV)/.demo $(VENV)/.test $(VENV)/.faults  ## Databases, a cache and processes that fail while sites are served (as root; .ci/faults installs the servers)
 	FAULTS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile tests/faults)

@@ -22,6 +22,7 @@ from tests.ext.grpc.echo import DATA
 from tests.support.processes import ROOT, run_python
 from tests.support.protobuf import serving
 
+pytestmark = pytest.mark.skipif("STRESS" not in os.environ, reason="part of make stress")
 USERS = 8
 ISSUE = f"""
 import json, django
