@@ -75,8 +75,8 @@ INSIDE: dict[str, set[str]] = {
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
-MOST_MODULES = 25
-MOST_CHANGES = 57
+MOST_MODULES = 24
+MOST_CHANGES = 52
 
 PUBLIC = {
     "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],
