@@ -85,7 +85,7 @@ def caller_of(name: str, context: Context) -> Caller:
         _cut(info.get("name") or context.user_agent),
         _cut(info.get("version")),
         context.revision.version,
-        _cut(context.remote_address),
+        _cut(context.remote_address, 64),
     )
 
 

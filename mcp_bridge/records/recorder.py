@@ -102,7 +102,7 @@ async def start(call: ToolCall) -> StartedCall:
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     if tool_call_started.receivers:
         tool_call_started.send_robust(Tool, call=call)
-    # Asked in the caller's thread, whose transactions the event loop of a coroutine has not.
+    # Asked again when it has ended: an event loop has not the transactions of a request's thread.
     may_wait = began is not None and not is_begun and rows.may_wait()
     return StartedCall(
         call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_wait

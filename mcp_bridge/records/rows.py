@@ -72,8 +72,8 @@ def may_wait() -> bool:
 
 
 def leave(item: Item) -> bool:
-    """Leave a record that may wait to the thread, without blocking; return False if it is full."""
-    return writer.put(item, router.db_for_write(ToolCallRecord), LIMIT)
+    """Leave a record to the thread, if it may wait and there is room; return whether it was."""
+    return may_wait() and writer.put(item, router.db_for_write(ToolCallRecord), LIMIT)
 
 
 def write_later(item: Item) -> None:
