@@ -278,18 +278,23 @@ def numbers(found: Sequence[Entry]) -> dict[str, int]:
 
 
 def entries() -> list[Entry]:
-    """Return the entries of all tools, after writing a row for each feature that has none."""
-    found = tool_status.read_settings()
+    """Return the entries of all tools, after writing a row for each tool that has none."""
+    found = _entries()
     done = {
-        entry.setting.key
-        for entry in map(Entry.of, found.values())
+        entry.setting.name
+        for entry in found
         if entry.waits or entry.setting.fingerprint == entry.fingerprint
     }
     # Those without a row, and those that changed in a way that needs no approval.
-    if due := [each for each in registry.discovered if each.key not in done]:
+    if due := [each for each in registry.discovered.tools.values() if each.name not in done]:
         tool_status.sync_tool_settings(due)
-        found = tool_status.read_settings()
-    return [Entry.of(setting) for setting in found.values() if setting.kind == Tool.kind]
+        found = _entries()
+    return found
+
+
+def _entries() -> list[Entry]:
+    rows = tool_status.read_settings().values()
+    return [Entry.of(setting) for setting in rows if setting.kind == Tool.kind]
 
 
 def entries_for(request: HttpRequest) -> list[Entry]:

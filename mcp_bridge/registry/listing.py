@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from mcp_bridge.conf import ToolsetOptions, conf
-from mcp_bridge.features import Feature
+from mcp_bridge.features import AnyFeature, Feature
 
 # The toolset of an endpoint that chooses none, where there is one of this name.
 DEFAULT: Final = "default"
@@ -87,7 +87,7 @@ def title_of(toolset: str | None) -> str:
     return "All tools" if toolset is None else f"Toolset {toolset}"
 
 
-def members(options: ToolsetOptions, features: Iterable[Feature]) -> Iterator[Feature]:
+def members(options: ToolsetOptions, features: Iterable[AnyFeature]) -> Iterator[AnyFeature]:
     """Return those of the features that are in a toolset."""
     is_meant = re.compile("|".join(map(fnmatch.translate, options["tools"])) or "(?!)").fullmatch
     only_reading = options.get("read_only", False)

@@ -10,8 +10,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from mcp_bridge.access.policy import AccessPolicy, context_for, opened_by
+from mcp_bridge.admin.entries import entries
 from mcp_bridge.conf import DEFAULT_SOURCES
 from mcp_bridge.features import AccessRule, Feature, Tool
 from mcp_bridge.models import ToolSetting
@@ -112,6 +114,13 @@ def test_another_kind_is_checked_for_what_it_has() -> None:
     assert lint(Note(name="fine", description="Fine.")) == []
     found = [message.id for message in lint(Note(name="not fine", description="Fine."))]
     assert found == ["mcp_bridge.W006"]
+
+
+def test_pages_of_tools_leave_other_kinds_alone() -> None:
+    assert [entry.setting.key for entry in entries() if entry.tool] == [("tool", "both")]
+    with CaptureQueriesContext(connection) as captured:
+        entries()
+    assert all(each["sql"].startswith("SELECT") for each in captured)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -76,8 +76,7 @@ class Command(TablesCommand):
         lists: list[str | None] = [*conf.toolsets]
         if toolset is not None:
             check_names("toolset", [toolset], conf.toolsets)
-            named = set(members(conf.toolsets[toolset], tools))
-            tools, lists = [tool for tool in tools if tool in named], [toolset]
+            tools, lists = list(members(conf.toolsets[toolset], tools)), [toolset]
         elif DEFAULT not in lists:
             lists.insert(0, None)
         rows = _rows(tools)
