@@ -16,7 +16,6 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.crypto import salted_hmac
 from django.utils.html import format_html
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
@@ -159,8 +158,7 @@ class PendingCallAdmin(BridgeAdmin):
     @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
     def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
         keys = queryset.order_by("asked_at", "pk").values_list("pk", flat=True)[:MOST_CALLS]
-        query = urlencode({"call": list(keys)}, doseq=True)
-        return HttpResponseRedirect(f"{self.address('decide')}?{query}")
+        return HttpResponseRedirect(self.address("decide", query={"call": list(keys)}))
 
     def change_view(
         self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any

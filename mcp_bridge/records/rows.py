@@ -73,7 +73,8 @@ def may_wait() -> bool:
 
 def leave(item: Item) -> bool:
     """Leave a record to the thread, if it may wait and there is room; return whether it was."""
-    return may_wait() and writer.put(item, router.db_for_write(ToolCallRecord), LIMIT)
+    using = router.db_for_write(ToolCallRecord)
+    return conf.audit.WRITE == "together" and _may_wait(using) and writer.put(item, using, LIMIT)
 
 
 def write_later(item: Item) -> None:
