@@ -6,14 +6,15 @@ ARGS ?=
 # What counts all connections to the database, those of other tests too.
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
-SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py throttling.py permission_matrix.py) tests/protocol tests/records/test_redaction.py tests/records/test_hidden_texts.py \
-	tests/records/test_errors_on_record.py \
+SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py throttling.py permission_matrix.py) \
+	tests/protocol $(addprefix tests/records/test_,redaction.py hidden_texts.py errors_on_record.py) \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
 	tests/management/test_missing_tools.py tests/oauth/test_consent.py tests/oauth/test_tokens.py \
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
-	tests/server/test_param_headers.py tests/server/test_toolsets.py
+	tests/server/test_param_headers.py tests/server/test_toolsets.py \
+	tests/transports/test_body_read_before.py
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.

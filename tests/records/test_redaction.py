@@ -16,7 +16,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.secrets import SENSITIVE, SENSITIVE_WORDS
+from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.records.redaction import (
     HIDDEN,
@@ -24,6 +26,7 @@ from mcp_bridge.records.redaction import (
     redact_to_json,
     sensitive_fields,
 )
+from mcp_bridge.server.perform import call
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.schemas.drawing import texts
@@ -357,3 +360,26 @@ def test_what_is_not_json_is_recorded_by_its_type() -> None:
     value = [Decimal("1.5"), {1}, float("nan"), 2**3000, None]
     text = redact_to_json(value, limit=1000, secrets=SensitiveFields())
     assert json.loads(text) == ["(Decimal)", "(set)", "nan", "(int)", None]
+
+
+def test_what_raises_when_it_is_read_is_not_kept(
+    settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError(MARKER)
+
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    tool = Tool(
+        name="odd",
+        description="",
+        check=dict,
+        invoke=lambda call: 1,
+        encode=lambda value: CallToolResult.error("no"),
+    )
+    arguments: Any = {Odd(): 1}
+    assert call(tool, arguments, Context(user=None)).is_error  # type: ignore[union-attr]
+    found = record()
+    assert (found.outcome, found.arguments, found.error_text) == ("failed", "", "")
+    said = [each.getMessage() for each in caplog.records if each.name == "mcp_bridge.records"]
+    assert [text.rpartition(" has no ")[2] for text in said] == ["arguments", "error's text"]
