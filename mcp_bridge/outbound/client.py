@@ -28,8 +28,6 @@ from mcp_bridge.outbound.addresses import is_host
 MAX_CONNECTIONS: Final = 20
 # As long as most servers keep a connection open that nobody uses.
 _KEEP_ALIVE: Final = 5.0
-# No header section of an answer is longer.
-_CHUNK: Final = 64 * 1024
 # When the call of this thread ends, by monotonic().
 _DEADLINE: Final[ContextVar[float]] = ContextVar("mcp_bridge_deadline")
 
