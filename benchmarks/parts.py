@@ -46,7 +46,7 @@ PARTS: Final = {
         "mcp_bridge.protocol.requests:read_message",
     ),
     "who calls": ("mcp_bridge.transports.http:context_of",),
-    "the tool, and whether it may be called": ("mcp_bridge.server.tools:_find",),
+    "the tool, and whether it may be called": ("mcp_bridge.server.perform:find",),
     "arguments": ("mcp_bridge.server.perform:check_arguments",),
     "the tool, transactions, its result": ("mcp_bridge.server.perform:run",),
     "record": (

@@ -106,7 +106,9 @@ class BridgeView(View):
             if self.toolset is not None:
                 setattr(request, TOOLSET, self.toolset)
             server = server or self.get_server()
-            is_known = self._choose_toolset(request, server)
+            # Most sites have none, and their requests need not be asked.
+            has_toolsets = conf.toolsets or _TOOLSET in request.META
+            is_known = not has_toolsets or self._choose_toolset(request, server)
             try:
                 anonymous = conf.allow_anonymous and server.snapshot.has_public
                 authenticate(request, anonymous=anonymous)
@@ -132,10 +134,7 @@ class BridgeView(View):
 
     def _choose_toolset(self, request: HttpRequest, server: MCPServer) -> bool:
         """Have the server serve the request's toolset alone; return False for an unknown one."""
-        # Asked in this way, a header that is not there costs no call of a function.
         asked = request.META[_TOOLSET].strip(" \t") if _TOOLSET in request.META else self.toolset
-        if asked is None and not conf.toolsets:
-            return True
         return self.toolset in (None, asked) and server.choose(asked)
 
     def _unknown_toolset(self, request: HttpRequest, server: MCPServer) -> InvalidRequestError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -10,13 +11,17 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 from django.utils.translation import get_language
+from rest_framework.request import Request
+from rest_framework.settings import api_settings
+from rest_framework.throttling import BaseThrottle
 
 from mcp_bridge.access.permissions import groups_of, permissions_of
-from mcp_bridge.access.scopes import could_be_granted, missing_scopes
+from mcp_bridge.access.scopes import bearer_challenge, could_be_granted, missing_scopes
 from mcp_bridge.concurrency.places import never_blocks
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import AnyFeature, Client, Context, Feature, Tool
-from mcp_bridge.protocol import LATEST, Revision
+from mcp_bridge.outbound.addresses import network_of
+from mcp_bridge.protocol import LATEST, CallToolResult, InsufficientScopeError, Revision
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import registry
 
@@ -101,6 +106,45 @@ def read_caller(context: Context, needs: Container[str]) -> None:
             _once(context, groups_of)
         if "permissions" in needs:
             _once(context, permissions_of)
+
+
+def caller_of(context: Context) -> tuple[str, str]:
+    """Return who calls, for whatever counts by caller: a user, else a credential or an address."""
+    user = context.user
+    if user is not None and user.is_authenticated and user.pk is not None:
+        return "user", str(user.pk)
+    if context.auth is not None:
+        return "credential", identify(context.auth)
+    return "address", address_of(context.request)
+
+
+def identify(auth: object) -> str:
+    """Return a text that is the same for every request with this credential, and is no secret."""
+    kind, key = type(auth), getattr(auth, "pk", None)
+    # The text that Python makes of an object is its place in memory, another one each time.
+    unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    known = key if key is not None else "" if unnamed else auth
+    return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
+
+
+def address_of(request: HttpRequest | None) -> str:
+    """Return the caller's network; X-Forwarded-For counts only if DRF's NUM_PROXIES is set."""
+    if request is None or api_settings.NUM_PROXIES is None:
+        return network_of(str(getattr(request, "META", {}).get("REMOTE_ADDR")))
+    return network_of(str(BaseThrottle().get_ident(cast("Request", request))))
+
+
+def check_scopes(tool: Tool, context: Context) -> None:
+    """Raise InsufficientScopeError where the caller's credential lacks scopes of the tool."""
+    scopes = tool.access.scopes
+    if missing := missing_scopes(scopes, context.auth):
+        text = (
+            f"Nothing was run: {tool.name} needs the scopes {' '.join(scopes)}, and the credential "
+            f"was not granted {' '.join(missing)}. Its user can grant them by connecting anew."
+        )
+        request, error = context.request, "insufficient_scope"
+        challenge = bearer_challenge(request, error=error, scopes=scopes)
+        raise InsufficientScopeError(text, challenge, CallToolResult.error(text))
 
 
 class AccessPolicy:

@@ -9,9 +9,8 @@ from django.db import router
 
 from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Context, Feature, Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.models import Scope
-from mcp_bridge.protocol import CallToolResult, InsufficientScopeError
 from mcp_bridge.registry.registry import has_database, registry
 
 # What RFC 9728, section 3.1, puts between the host and the path of a resource.
@@ -29,19 +28,6 @@ def missing_scopes(scopes: Iterable[str], auth: object) -> list[str]:
 def could_be_granted(auth: object) -> bool:
     """Return whether a client with this credential can ask its user for further scopes."""
     return bool(conf.AUTHORIZATION_SERVERS) and getattr(auth, "can_gain_scopes", True)
-
-
-def check_scopes(tool: Tool, context: Context) -> None:
-    """Raise InsufficientScopeError where the caller's credential lacks scopes of the tool."""
-    scopes = tool.access.scopes
-    if missing := missing_scopes(scopes, context.auth):
-        text = (
-            f"Nothing was run: {tool.name} needs the scopes {' '.join(scopes)}, and the credential "
-            f"was not granted {' '.join(missing)}. Its user can grant them by connecting anew."
-        )
-        request, error = context.request, "insufficient_scope"
-        challenge = bearer_challenge(request, error=error, scopes=scopes)
-        raise InsufficientScopeError(text, challenge, CallToolResult.error(text))
 
 
 def bearer_challenge(

@@ -22,15 +22,12 @@ from django.core.cache.backends.base import BaseCache
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.http import HttpRequest
-from rest_framework.request import Request
-from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
+from mcp_bridge.access.policy import address_of, caller_of, identify
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
-from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
 
@@ -82,18 +79,12 @@ class ToolRateThrottle(BaseThrottle):
 
     def get_caller(self, context: Context) -> tuple[str, str]:
         """Return whose count it is: the user's, else the credential's, else the address's."""
-        user = context.user
-        if user is not None and user.is_authenticated and user.pk is not None:
-            return "user", str(user.pk)
-        if context.auth is not None:
-            return "credential", _identify(context.auth)
-        return "address", self.get_ident(context.request)
+        kind, who = caller_of(context)
+        return kind, self.get_ident(context.request) if kind == "address" else who
 
-    def get_ident(self, request: HttpRequest | Request | None) -> str:
+    def get_ident(self, request: Any) -> str:
         """Return the caller's network; X-Forwarded-For counts only if NUM_PROXIES is set."""
-        if request is None or api_settings.NUM_PROXIES is None:
-            return network_of(str(getattr(request, "META", {}).get("REMOTE_ADDR")))
-        return network_of(str(super().get_ident(request)))  # type: ignore[arg-type]
+        return address_of(request)
 
     def allow_call(self, tool: Tool, context: Context) -> bool | None:
         """Count a call; return whether it may run, or None where it could not be counted."""
@@ -118,17 +109,8 @@ class CredentialRateThrottle(ToolRateThrottle):
 
     def get_caller(self, context: Context) -> tuple[str, str]:
         if context.auth is not None:
-            return "credential", _identify(context.auth)
+            return "credential", identify(context.auth)
         return super().get_caller(context)
-
-
-def _identify(auth: object) -> str:
-    """Return a text that is the same for every request with this credential, and is no secret."""
-    kind, key = type(auth), getattr(auth, "pk", None)
-    # The text that Python makes of an object is its place in memory, another one each time.
-    unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
-    known = key if key is not None else "" if unnamed else auth
-    return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
 
 
 def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
@@ -141,7 +123,7 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     # Without __init__, which reads what is set here.
     throttle: Any = kind.__new__(kind)
     if kind.get_ident is BaseThrottle.get_ident:
-        throttle.get_ident = ToolRateThrottle().get_ident
+        throttle.get_ident = address_of
     if issubclass(kind, SimpleRateThrottle):
         throttle.THROTTLE_RATES = {**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES}
         throttle.cache_format = f"mcp_{throttle.cache_format}"
@@ -282,7 +264,3 @@ def retry_advice(seconds: int | None) -> str:
     if seconds is None:
         return " Wait before the next."
     return f" Retry after {seconds} second{'s' * (seconds > 1)}."
-
-
-# Returns who makes a call, for whatever counts by caller. The class has no state.
-caller_of: Final = ToolRateThrottle().get_caller

@@ -22,8 +22,8 @@ from mcp_bridge.models.outcomes import ERRORS_KEY
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
 from mcp_bridge.protocol.text import harmless
+from mcp_bridge.server.perform import call_named
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import call_named
 from mcp_bridge.transports.http import context_of
 
 # Bytes of a picture or a sound, and characters of a text, that a page shows.

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticKnownError, PydanticSerializationError, to_json
+from pydantic_core import SchemaValidator as CoreValidator
 
+from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject, JSONSchema
+from mcp_bridge.protocol.jsonrpc import split_at_quotes
 from mcp_bridge.protocol.text import cut, nul_places, pointer
-from mcp_bridge.schemas.inputs import LONGEST_NAME, Inputs, TooLongNameError
-from mcp_bridge.schemas.limits import UNCHECKABLE, TooManyStepsError
+from mcp_bridge.schemas.inputs import Inputs
+from mcp_bridge.schemas.limits import UNCHECKABLE, TooManyStepsError, limited_steps
+from mcp_bridge.schemas.strictness import strict_validator
 
 if TYPE_CHECKING:
     from mcp_bridge.schemas.validation import SchemaValidator
@@ -37,6 +41,13 @@ _NUL: Final = "holds the character U+0000 (NUL), which no text may hold; leave i
 MAX_ERRORS_LENGTH: Final = 8000
 # More errors than that are only counted: to read them takes 25 microseconds each.
 MOST_ERRORS_READ: Final = 1000
+# Of a text with more values than that, or more bytes in the names of its objects, no array or dict
+# is read beyond the first error in it: all errors would cost seconds, and help nobody.
+MANY_VALUES: Final = 256
+LONG_NAMES: Final = 4096
+# The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
+# them would take gigabytes of memory.
+LONGEST_NAME: Final = 1000
 _LONG_NAME: Final = (
     f"holds a member whose name takes more than {LONGEST_NAME} bytes of JSON; send a shorter one"
 )
@@ -50,6 +61,10 @@ _LONGEST_CHOICES: Final = 3000
 _KINDS: Final = {"{": "object", "[": "array"}
 # What pydantic calls a type that a function checks first, in the name of a branch.
 _CHECKED: Final = re.compile(r"function-\w+\[[^\[\]]*\(\), ([^\[\]]*)\]")
+
+
+class TooLongNameError(Exception):
+    """An object has a name of more than LONGEST_NAME bytes."""
 
 
 def typed_checker(
@@ -71,6 +86,9 @@ def typed_checker(
 
     of_schema = inputs.schema if schema is None else schema
     without_nulls = _without_nulls(of_schema, cache(lambda: validator or _of_generated(of_schema)))
+    reader = _Reader(inputs)
+    if conf.BUILD == "eager":
+        reader.validator(False)
 
     def check(arguments: JSONObject) -> dict[str, object]:
         arguments = without_nulls(arguments)
@@ -85,13 +103,13 @@ def typed_checker(
             ]
         try:
             try:
-                values = validate(inputs, arguments, body)
+                values = reader.read(arguments, body)
             except TooLongNameError:
                 # The name of a parameter that there is not is in its own error alone.
                 named = _long_named(arguments) if inputs.is_open else _long_named_in(arguments)
                 if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
                     raise _refusal(long) from None
-                values = validate(inputs, arguments, body, takes_long_names=True)
+                values = reader.read(arguments, body, takes_long_names=True)
         except ValidationError as exception:
             errors += _explained(exception, arguments, inputs.schema)
         except TooManyStepsError:
@@ -218,17 +236,64 @@ def _long_named_in(
         yield from _long_named(each, (*place, name))
 
 
-def validate(
-    inputs: Inputs, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
-) -> dict[str, object]:
-    """Return JSON values by name as Python values, those that were sent; raise as inputs.read()."""
-    instance = inputs.read(body, takes_long_names=takes_long_names)
-    fields = instance.__dict__
-    values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
-    for field, name in inputs.names.items():
-        if name in arguments or field in inputs.given:
-            values[name] = fields[field]
-    return values
+class _Reader:
+    """Reads arguments as the Python values that hints name."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        # Made when the first call comes: many of the tools of a process may never be called.
+        self.validator = cache(self._validator)
+
+    def _validator(self, stops_early: bool) -> CoreValidator:
+        core = self._inputs.core()
+        guards = {"int": _whole}
+        return strict_validator(core, receives=True, guards=guards, stops_early=stops_early)
+
+    def read(
+        self, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
+    ) -> dict[str, object]:
+        """
+        Return the values of arguments, whose JSON text is ``body``, by name: those that were sent.
+
+        Raises ValidationError, with all errors unless the text has very many values or long names,
+        TooManyStepsError, and, unless it takes those, TooLongNameError.
+        """
+        inputs = self._inputs
+        count, names, longest = _measured(body)
+        if longest > LONGEST_NAME and not takes_long_names:
+            raise TooLongNameError
+        validator = self.validator(count > MANY_VALUES or names > LONG_NAMES)
+        with limited_steps(count) if inputs.definitions else nullcontext():
+            instance = validator.validate_json(body)
+        fields = instance.__dict__
+        values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
+        for field, name in inputs.names.items():
+            if name in arguments or field in inputs.given:
+                values[name] = fields[field]
+        return values
+
+
+def _whole(value: object) -> object:
+    # To JSON Schema 2.0 is an integer too.
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        # pydantic makes no integers of larger floats.
+        return value if abs(value) < 2**53 else int(value)
+    raise PydanticKnownError("int_type")
+
+
+def _measured(body: bytes) -> tuple[int, int, int]:
+    """Return how many values a JSON text without blanks has, and the bytes of all names and one."""
+    outside, names, longest = body, 0, 0
+    # In a short one the commas of texts do not matter, nor do names.
+    if len(body) > LONGEST_NAME:
+        parts = split_at_quotes(body)
+        outside = b"".join(parts[::2])
+        followed = zip(parts[1::2], parts[2::2], strict=True)
+        found = [len(text) for text, rest in followed if rest[:1] == b":"]
+        names, longest = sum(found), max(found, default=0)
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{"), names, longest
 
 
 def _error(place: Iterable[str | int], kind: str, message: str) -> ArgumentError:

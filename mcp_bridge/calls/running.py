@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import lru_cache, partial
 from time import perf_counter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from asgiref.sync import async_to_sync
 from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
@@ -43,11 +43,18 @@ class ToolExit(Exception):
     """A tool raised an exception that would end more than the tool; the cause is that one."""
 
 
-# Given a result that is no error and the databases in which it is about to be committed.
-BeforeCommit: TypeAlias = Callable[[CallToolResult, Sequence[str]], None]
+class Encoded(NamedTuple):
+    """A result, and how many bytes of JSON it has."""
+
+    result: CallToolResult
+    size: int
 
 
-async def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
+# Given the size of a result that is no error, and the databases in which it is to be committed.
+BeforeCommit: TypeAlias = Callable[[int, Sequence[str]], None]
+
+
+async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     """
     Run the tool and return its result, which can be sent.
 
@@ -93,7 +100,7 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     return transactions.finish(result, before_commit)
 
 
-def encode_result(call: ToolCall, value: object) -> CallToolResult:
+def encode_result(call: ToolCall, value: object) -> Encoded:
     """
     Return the CallToolResult of what a tool returned, written once so that it surely can be sent.
 
@@ -110,10 +117,10 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
             f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or fetch "
             "it in parts."
         )
-    return result
+    return Encoded(result, size)
 
 
-async def _result_of_coroutine(call: ToolCall) -> CallToolResult:
+async def _result_of_coroutine(call: ToolCall) -> Encoded:
     value = await _awaited(call.tool.invoke(call))
     # An iterator can be read only once, and may read from the database.
     if not holds_iterator(value):
@@ -297,7 +304,7 @@ class CallTransactions(ExitStack):
             self._begin_in(alias)
         return execute(sql, *rest)
 
-    def settle(self, result: CallToolResult, before_commit: BeforeCommit) -> None:
+    def settle(self, encoded: Encoded, before_commit: BeforeCommit) -> None:
         """
         Decide what becomes of the transactions of a call that returned a result.
 
@@ -310,7 +317,7 @@ class CallTransactions(ExitStack):
         for alias, before in self._raised_before.items():
             connection = connections[alias]
             raised = getattr(connection, "rollback_exc", None)
-            if result.is_error:
+            if encoded.result.is_error:
                 transaction.set_rollback(True, using=alias)
             elif connection.needs_rollback and raised not in (None, before):
                 raise transaction.TransactionManagementError(
@@ -327,15 +334,15 @@ class CallTransactions(ExitStack):
                 if not connection.needs_rollback:
                     committed.append(alias)
         if committed:
-            before_commit(result, committed)
+            before_commit(encoded.size, committed)
 
     def undo(self) -> None:
         """Have them roll back."""
         for alias in self._raised_before:
             transaction.set_rollback(True, using=alias)
 
-    def finish(self, result: CallToolResult, before_commit: BeforeCommit) -> CallToolResult:
+    def finish(self, encoded: Encoded, before_commit: BeforeCommit) -> Encoded:
         """Settle and exit them, and return the result."""
         with self:
-            self.settle(result, before_commit)
-        return result
+            self.settle(encoded, before_commit)
+        return encoded

@@ -1,5 +1,5 @@
 """
-Where the one coroutine that answers a request goes on: in a thread, or on an event loop.
+Where the one coroutine that answers a request goes on, in a thread or on an event loop.
 
 What may block goes on in the thread of the request after ``await in_thread()``, and what needs an
 event loop on one after ``await on_loop()``. Both cost nothing where the coroutine is there already.
@@ -7,6 +7,9 @@ event loop on one after ``await on_loop()``. Both cost nothing where the corouti
 caller's thread, and a part on a loop runs under asgiref's ``async_to_sync``. ``alternate`` runs it
 on an event loop: parts that follow one another in the thread do so without coming back, since a
 change takes longer than all else of a short call.
+
+Slots bound how much a process does at once: calls of tools, and requests outside of these. Each
+counts from when it is taken until it is freed, whatever thread or event loop that is on.
 """
 
 from __future__ import annotations
@@ -16,15 +19,18 @@ import threading
 from asyncio import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from threading import Lock
 from types import coroutine
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 from django.http import HttpRequest
 
-from mcp_bridge.concurrency.slots import RequestSlot
 from mcp_bridge.concurrency.threads import thread_of_request
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import BusyError, TooManyRequestsError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +40,22 @@ _THREAD: Final = object()
 _LOOP: Final = object()
 # The part of a coroutine that runs in this thread, if one does.
 _here: Final = threading.local()
+
+# Who calls: what it is (a user, a credential, an address), and which one.
+Caller: TypeAlias = tuple[str, str]
+
+# For how many seconds a request waits for its slot, and after how many one may come again.
+PATIENCE: Final = 10
+_RETRY: Final = 5
+
+# How many calls run now in this process, by caller, and of all; who has none is not in it.
+_running: Final[dict[Caller, int]] = {}
+_all = 0
+_lock: Final = Lock()
+# The slots of requests of each event loop, of which a process has one, and how many there are.
+_slots: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, asyncio.Semaphore]]] = (
+    WeakKeyDictionary()
+)
 
 
 @coroutine
@@ -212,3 +234,93 @@ def _close_connections() -> None:
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()
+
+
+def request_slots() -> asyncio.Semaphore | None:
+    """Return the slots of requests of the running event loop; None if there is no limit."""
+    most, loop = conf.MAX_PROCESS_REQUESTS, asyncio.get_running_loop()
+    if most is None:
+        return None
+    known = _slots.get(loop)
+    if known is None or known[0] != most:
+        known = _slots[loop] = most, asyncio.Semaphore(most)
+    return known[1]
+
+
+class RequestSlot:
+    """
+    The slot of a request under ASGI, which it needs to go on in a thread.
+
+    Such a thread mostly has connections to databases. A request frees its slot when its call
+    begins, for which a CallSlot stands, and waits for none again.
+    """
+
+    def __init__(self) -> None:
+        self.slots: asyncio.Semaphore | None = None
+        self._is_free = False
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def is_taken(self) -> bool:
+        return self.slots is not None and not self._is_free
+
+    async def take(self) -> None:
+        """
+        Take the slot, on the event loop, after those who have waited longer.
+
+        Raises BusyError if the request has waited too long.
+        """
+        if self._is_free or self.slots is not None or (slots := request_slots()) is None:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await slots.acquire()
+        except TimeoutError:
+            text = f"The server is busy: the request has waited {PATIENCE} seconds."
+            raise BusyError(f"{text} Retry after {_RETRY} seconds.", _RETRY) from None
+        self.slots = slots
+
+    def free(self) -> None:
+        """Let another request have the slot, for good; from any thread."""
+        if self.is_taken and self.slots is not None:
+            self._loop.call_soon_threadsafe(self.slots.release)
+        self._is_free = True
+
+
+class CallSlot:
+    """The place of a call among those that run at once, from when it is made until it is freed."""
+
+    def __init__(self, caller: Caller, request: RequestSlot | None) -> None:
+        """
+        Take a place for the caller, and free that of the request, which has one under ASGI.
+
+        Raises TooManyRequestsError where the caller has none left, and BusyError where the process
+        has none.
+        """
+        global _all
+        of_caller, of_all = conf.MAX_CONCURRENT_CALLS, conf.MAX_PROCESS_CALLS
+        with _lock:
+            count = _running.get(caller, 0)
+            # Nobody knows when a call ends, and most take no longer than a second.
+            if of_caller is not None and count >= of_caller:
+                text = f"Too many calls at once: {count} of yours run. Retry after 1 second."
+                raise TooManyRequestsError(text, 1)
+            if of_all is not None and _all >= of_all:
+                text = f"The server is busy: it runs {of_all} calls at once. Retry after 1 second."
+                raise BusyError(text, 1)
+            _running[caller] = count + 1
+            _all += 1
+        self._caller = caller
+        if request is not None:
+            request.free()
+
+    def free(self) -> None:
+        """Give the place back, once."""
+        global _all
+        with _lock:
+            _all -= 1
+            left = _running[self._caller] - 1
+            if left:
+                _running[self._caller] = left
+            else:
+                del _running[self._caller]

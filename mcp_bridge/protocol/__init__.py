@@ -26,7 +26,7 @@ from mcp_bridge.protocol.errors import (
 )
 from mcp_bridge.protocol.exchange import Reply, Result, answer, internal_error, refuse
 from mcp_bridge.protocol.headers import Headers, decoded_header
-from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult
+from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult, read_answers
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import (
@@ -79,4 +79,5 @@ __all__ = [
     "internal_error",
     "refuse",
     "without_unprintable",
+    "read_answers",
 ]

@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import getrandbits
-from time import time_ns
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.signing import BadSignature, Signer
 
-from mcp_bridge.features import Context
 from mcp_bridge.models.keys import TAIL_BITS, uuid7
 from mcp_bridge.protocol import without_unprintable
-from mcp_bridge.protocol.logs import get_logger
-
-logger = get_logger("mcp_bridge.records")
 
 # The member of a logged record with its signature, and the salt of the signature.
 SIGNATURE: Final = "signature"
 _SALT: Final = "mcp_bridge.records.lost"
+
+
+# Returns the random part of a new row's key.
+new_tail: Final = partial(getrandbits, TAIL_BITS)
 
 
 class Caller(NamedTuple):
@@ -55,42 +53,6 @@ class Began(NamedTuple):
     arguments: str = ""
     pending_call_id: Any = None
     kind: str = "tool"
-
-    @classmethod
-    def now(cls, name: str, context: Context, *others: Any) -> Began:
-        """Return what is known of a call of this name that begins now."""
-        moment, tail = time_ns() // 1000, getrandbits(TAIL_BITS)
-        return cls(moment, tail, name[:128], caller_of(name, context), *others)
-
-
-def caller_of(name: str, context: Context) -> Caller:
-    """Return who calls; of a credential its name, and never itself, which some are as a text."""
-    user_id, user_name, credential = None, "", ""
-    # A user or credential of the site's own may raise when it is looked at.
-    try:
-        user, auth = context.user, context.auth
-        if user is not None and user.is_authenticated:
-            user_name = _cut(user.get_username(), 150)
-            user_id = user.pk if isinstance(user, get_user_model()) else None
-        if auth is not None:
-            credential = _cut(getattr(auth, "name", None)) or type(auth).__name__
-    except Exception:
-        logger.exception("The record of a call of %r is not complete", name)
-    info = context.client.info
-    return Caller(
-        user_id,
-        user_name,
-        credential,
-        # A legacy client names itself in a header alone.
-        _cut(info.get("name") or context.user_agent),
-        _cut(info.get("version")),
-        context.revision.version,
-        _cut(context.remote_address, 64),
-    )
-
-
-def _cut(value: object, length: int = 100) -> str:
-    return value[:length] if isinstance(value, str) else ""
 
 
 class Record(NamedTuple):

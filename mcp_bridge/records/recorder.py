@@ -14,9 +14,10 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Final
 
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest
 from pydantic_core import to_json
 
@@ -32,7 +33,7 @@ from mcp_bridge.protocol import (
     decoded_header,
 )
 from mcp_bridge.records import rows
-from mcp_bridge.records.record import Began, Record
+from mcp_bridge.records.record import Began, Caller, Record, new_tail
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
@@ -65,17 +66,19 @@ class StartedCall:
     # Whether its success is recorded in the tool's transaction.
     is_in_transaction: bool = False
 
-    def finish_in(self, result: CallToolResult, databases: Sequence[str]) -> None:
+    def finish_in(self, size: int, databases: Sequence[str]) -> None:
         """
         Record the success in the tool's transaction, which is about to be committed.
+
+        ``size`` is that of the result in bytes.
 
         Where that cannot be, ``finish`` records it afterwards: it must follow in any case.
         """
         # What was not on record before it ran is so at the latest with what it has done.
         if self.began is not None and self.is_begun:
             duration = _milliseconds(perf_counter() - self.started)
-            size = len(result.to_json(self.call.context.revision))
-            record = Record(self.began, Outcome.SUCCEEDED, "", duration, size, is_begun=True)
+            ended = (Outcome.SUCCEEDED, "", duration, size)
+            record = Record(self.began, *ended, is_begun=True)
             self.is_in_transaction = rows.write_in(databases, record)
 
 
@@ -102,10 +105,10 @@ async def start(call: ToolCall) -> StartedCall:
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     if tool_call_started.receivers:
         tool_call_started.send_robust(Tool, call=call)
-    # Asked again when it has ended: an event loop has not the transactions of a request's thread.
-    may_wait = began is not None and not is_begun and rows.may_wait()
+    # An event loop has not the transactions of the thread in which a coroutine function is called.
+    may_be_left = not is_begun and (not tool.is_async or rows.writer.may_wait())
     return StartedCall(
-        call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_wait
+        call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_be_left
     )
 
 
@@ -133,7 +136,7 @@ async def finish(
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
-        if not (started.may_wait and rows.leave(record)):
+        if not (started.may_wait and rows.writer.leave(record)):
             await in_thread()
             (rows.write_now if started.is_begun else rows.write_later)(record)
     if tool_call_finished.receivers:
@@ -247,7 +250,38 @@ def _began(
 
             kept = kept_arguments(arguments, name, _known(name, tool))
     kind = Tool.kind if tool is None else tool.kind
-    return Began.now(name, context, size, kept, pending, kind)
+    moment, tail, caller = time_ns() // 1000, new_tail(), _caller_of(name, context)
+    return Began(moment, tail, name[:128], caller, size, kept, pending, kind)
+
+
+def _caller_of(name: str, context: Context) -> Caller:
+    """Return who calls; of a credential its name, and never itself, which some are as a text."""
+    user_id, user_name, credential = None, "", ""
+    # A user or credential of the site's own may raise when it is looked at.
+    try:
+        user, auth = context.user, context.auth
+        if user is not None and user.is_authenticated:
+            user_name = _cut(user.get_username(), 150)
+            user_id = user.pk if isinstance(user, get_user_model()) else None
+        if auth is not None:
+            credential = _cut(getattr(auth, "name", None)) or type(auth).__name__
+    except Exception:
+        rows.logger.exception("The record of a call of %r is not complete", name)
+    info = context.client.info
+    return Caller(
+        user_id,
+        user_name,
+        credential,
+        # A legacy client names itself in a header alone.
+        _cut(info.get("name") or context.user_agent),
+        _cut(info.get("version")),
+        context.revision.version,
+        _cut(context.remote_address, 64),
+    )
+
+
+def _cut(value: object, length: int = 100) -> str:
+    return value[:length] if isinstance(value, str) else ""
 
 
 def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:

@@ -25,7 +25,6 @@ from django.db import (
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.models.keys import number
@@ -34,7 +33,7 @@ from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.records.record import CHANGING, COLUMNS, Record, as_json, from_json, printable
 from mcp_bridge.records.repeats import Repeats, refusals
-from mcp_bridge.records.writer import KEPT, LIMIT, Writer
+from mcp_bridge.records.writer import KEPT, LIMIT, Writer, place_of
 
 logger = get_logger("mcp_bridge.records")
 # Has each record that is lost, as one line of JSON, from which it can be restored.
@@ -64,17 +63,6 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
         logger.warning(text, printable(record.began.tool), error)
         return False
     return True
-
-
-def may_wait() -> bool:
-    """Return whether records of this thread may be left to the one that writes them."""
-    return conf.audit.WRITE == "together" and _may_wait(router.db_for_write(ToolCallRecord))
-
-
-def leave(item: Item) -> bool:
-    """Leave a record to the thread, if it may wait and there is room; return whether it was."""
-    using = router.db_for_write(ToolCallRecord)
-    return conf.audit.WRITE == "together" and _may_wait(using) and writer.put(item, using, LIMIT)
 
 
 def write_later(item: Item) -> None:
@@ -109,8 +97,7 @@ def write_now(item: Item) -> None:
         _on_live_connection(partial(_write, [item]))
     except Exception as error:
         with suppress(Exception):
-            may_pass = _may_pass(error) and _may_wait(router.db_for_write(ToolCallRecord))
-            if may_pass and _queue(item):
+            if _may_pass(error) and _queue(item):
                 return
         _log_loss(item, error)
 
@@ -155,31 +142,13 @@ def restore(line: str) -> None:
         settle(record, using)
 
 
-# Kept, since each task on an event loop would make a connection to ask it.
-@lru_cache(maxsize=8)
-def _place(using: str, name: object) -> tuple[bool, bool]:
-    """Return whether other connections find what one has written, and whether one writes alone."""
-    connection = connections[using]
-    is_sqlite = connection.vendor == "sqlite"
-    # In a schema of this request (django-tenants); a database in memory is another one for each
-    # connection, or locked by any that reads.
-    is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
-    return not is_own, is_sqlite
-
-
-def _may_wait(using: str) -> bool:
-    """Return whether another connection can write to the database what this one would write now."""
-    # Not where that would be in somebody else's transaction.
-    return not is_in_transaction(using) and _place(using, connections.settings[using]["NAME"])[0]
-
-
 def _queue(item: Item) -> bool:
     """Leave an item to the thread; return False where the caller has to write it."""
-    using = router.db_for_write(ToolCallRecord)
-    if not _may_wait(using):
+    if not writer.may_wait():
         return False
+    using = router.db_for_write(ToolCallRecord)
     # A caller who writes then only waits: what the thread cannot keep is lost, and logged.
-    waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"])[1]
+    waits = writer.is_held_up or place_of(using).writes_alone
     if writer.put(item, using, KEPT if waits else LIMIT):
         return True
     if waits and writer.is_full():

@@ -14,13 +14,17 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from time import monotonic, sleep
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from django.db import connections
+from django.db import connections, router
 
+from mcp_bridge.calls.running import is_in_transaction
+from mcp_bridge.conf import conf
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.logs import get_logger
 
 logger = get_logger("mcp_bridge.records")
@@ -45,6 +49,29 @@ PATIENCE: Final = 10.0
 
 # A record, or a change of one: only what writes them looks into it.
 Record: TypeAlias = Any
+
+
+class Place(NamedTuple):
+    """Whether other connections find what one has written to a database, and one writes alone."""
+
+    is_shared: bool
+    writes_alone: bool
+
+
+def place_of(using: str) -> Place:
+    """Return what is known of a database."""
+    return _place(using, connections.settings[using]["NAME"])
+
+
+# Kept, since each task on an event loop would make a connection to ask it.
+@lru_cache(maxsize=8)
+def _place(using: str, name: object) -> Place:
+    connection = connections[using]
+    is_sqlite = connection.vendor == "sqlite"
+    # In a schema of this request (django-tenants); a database in memory is another one for each
+    # connection, or locked by any that reads.
+    is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
+    return Place(not is_own, is_sqlite)
 
 
 class Writer:
@@ -90,7 +117,20 @@ class Writer:
         """Return whether no more can be kept."""
         return len(self._waiting) >= KEPT
 
-    def put(self, record: Record, using: str, most: int = LIMIT) -> bool:
+    @staticmethod
+    def may_wait() -> bool:
+        """Return whether another connection can write the record that this one would write now."""
+        using = router.db_for_write(ToolCallRecord)
+        # Not where that would be in somebody else's transaction.
+        return not is_in_transaction(using) and place_of(using).is_shared
+
+    def leave(self, record: Record) -> bool:
+        """Queue a record if it may wait and there is room; return whether it was queued."""
+        if conf.audit.WRITE != "together" or not self.may_wait():
+            return False
+        return self.put(record, router.db_for_write(ToolCallRecord), LIMIT)
+
+    def put(self, record: Record, using: str, most: int) -> bool:
         """
         Queue a record for a database, and return True; False where the caller has to write it.
 

@@ -1,4 +1,4 @@
-"""The parameters of a signature: the input schema, and the validator that enforces it."""
+"""The parameters of a signature: the input schema, and pydantic's core schema that enforces it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,17 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import PydanticKnownError, SchemaValidator
 
-from mcp_bridge.protocol.jsonrpc import split_at_quotes
 from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
 from mcp_bridge.schemas.generator import generate, plain_default
 from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
-from mcp_bridge.schemas.limits import limited_steps, with_bounds
+from mcp_bridge.schemas.limits import with_bounds
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
-from mcp_bridge.schemas.strictness import strict_validator
 
-# Of a text with more values than that, or more bytes in the names of its objects, no array or dict
-# is read beyond the first error in it: all errors would cost seconds, and help nobody.
-MANY_VALUES: Final = 256
-LONG_NAMES: Final = 4096
-# The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
-# them would take gigabytes of memory.
-LONGEST_NAME: Final = 1000
 # With a factory, whose value is never used, the schema shows no default.
 _ABSENT: Final[CoreNode] = {"type": "default", "default_factory": lambda: None}
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
-
-
-class TooLongNameError(Exception):
-    """An object has a name of more than LONGEST_NAME bytes."""
 
 
 # The arguments of every tool are instances of it. A docstring would stand in every input schema.
@@ -43,19 +29,6 @@ class Arguments(BaseModel):
 
 
 _MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
-
-
-def _measured(body: bytes) -> tuple[int, int, int]:
-    """Return how many values a JSON text without blanks has, and the bytes of all names and one."""
-    outside, names, longest = body, 0, 0
-    # In a short one the commas of texts do not matter, nor do names.
-    if len(body) > LONGEST_NAME:
-        parts = split_at_quotes(body)
-        outside = b"".join(parts[::2])
-        followed = zip(parts[1::2], parts[2::2], strict=True)
-        found = [len(text) for text, rest in followed if rest[:1] == b":"]
-        names, longest = sum(found), max(found, default=0)
-    return outside.count(b",") + outside.count(b"[") + outside.count(b"{"), names, longest
 
 
 class _Hint(ReadHint):
@@ -147,11 +120,12 @@ class Inputs:
     The arguments that a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``read()``
-    makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
-    count also if they were not sent. ``is_plain`` says that no check of an argument runs code of
-    the site. ``is_open`` says that there is a ``**kwargs``, and ``hidden`` are names that no caller
-    may send, though it takes them. Raises UnsupportedSignature for a parameter that takes a path.
+    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``core()`` is
+    of a model whose fields ``names`` maps to parameters, with ``definitions`` that may contain
+    themselves; the fields in ``given`` count also if they were not sent. ``is_plain`` says that no
+    check of an argument runs code of the site. ``is_open`` says that there is a ``**kwargs``, and
+    ``hidden`` are names that no caller may send, though it takes them. Raises UnsupportedSignature
+    for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -178,13 +152,11 @@ class Inputs:
             hints.append(rest)
         self.is_plain = all(each.is_plain for each in hints)
         definitions = {each["ref"]: each for hint in hints for each in hint.definitions}
-        self._definitions = list(definitions.values())
-        self.schema = self._composed() or generate(self._core(), "validation")
+        self.definitions = list(definitions.values())
+        self.schema = self._composed() or generate(self.core(), "validation")
         self.schema.setdefault("properties", {})
         if not self.is_open or signature.extra is Any:
             self.schema["additionalProperties"] = self.is_open
-        # Made when the first call comes: many of the tools of a process may never be called.
-        self._validators: dict[bool, SchemaValidator] = {}
 
     def _hint(self, parameter: Parameter) -> _Hint:
         try:
@@ -199,9 +171,10 @@ class Inputs:
         found.refuse_paths(f"its parameter {parameter.name!r}")
         return found
 
-    def _core(self) -> CoreNode:
+    def core(self) -> CoreNode:
+        """Return pydantic's core schema of all arguments."""
         fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
-        return _model(fields, self._rest, self._definitions)
+        return _model(fields, self._rest, self.definitions)
 
     def _composed(self) -> JsonSchemaValue | None:
         """Return the schema made of those of the hints, or None if one of them cannot be."""
@@ -218,41 +191,6 @@ class Inputs:
                 required.append(parameter.name)
         composed = {"type": "object", "properties": properties}
         return {**composed, "required": required} if required else composed
-
-    def read(self, body: bytes, *, takes_long_names: bool = False) -> Any:
-        """
-        Return an instance of JSON text.
-
-        Raises ValidationError, with all errors unless the text has very many values or long names,
-        TooManyStepsError, and, unless it takes those, TooLongNameError.
-        """
-        values, names, longest = _measured(body)
-        if longest > LONGEST_NAME and not takes_long_names:
-            raise TooLongNameError
-        stops_early = values > MANY_VALUES or names > LONG_NAMES
-        validator = self.validator(stops_early=stops_early)
-        if not self._definitions:
-            return validator.validate_json(body)
-        with limited_steps(values):
-            return validator.validate_json(body)
-
-    def validator(self, *, stops_early: bool = False) -> SchemaValidator:
-        """Return the validator of arguments."""
-        if stops_early not in self._validators:
-            self._validators[stops_early] = strict_validator(
-                self._core(), receives=True, guards={"int": _whole}, stops_early=stops_early
-            )
-        return self._validators[stops_early]
-
-
-def _whole(value: object) -> object:
-    # To JSON Schema 2.0 is an integer too.
-    if type(value) is int:
-        return value
-    if isinstance(value, float) and value.is_integer():
-        # pydantic makes no integers of larger floats.
-        return value if abs(value) < 2**53 else int(value)
-    raise PydanticKnownError("int_type")
 
 
 def _field(core: CoreNode) -> CoreNode:

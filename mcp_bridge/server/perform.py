@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from django.core.signals import setting_changed
 
-from mcp_bridge.access.scopes import check_scopes as require_scopes
+from mcp_bridge.access import policy
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.calls.errors import (
+    HandledError,
     handle_error,
     invalid_result,
     is_database_unavailable,
@@ -20,7 +21,13 @@ from mcp_bridge.calls.errors import (
     reraise,
 )
 from mcp_bridge.calls.running import run, run_precheck
-from mcp_bridge.concurrency.places import alternate, check_cancelled, drive, in_thread
+from mcp_bridge.concurrency.places import (
+    CallSlot,
+    alternate,
+    check_cancelled,
+    drive,
+    in_thread,
+)
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments, ToolError
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
@@ -28,10 +35,15 @@ from mcp_bridge.protocol import (
     Answers,
     CallToolResult,
     InputRequiredResult,
+    InvalidParamsError,
     JSONObject,
     ProtocolError,
+    Request,
+    UnknownToolError,
+    read_answers,
 )
 from mcp_bridge.records import recorder
+from mcp_bridge.server.methods import Endpoint, Send
 
 CallResult: TypeAlias = CallToolResult | InputRequiredResult
 
@@ -43,7 +55,8 @@ class Call:
 
     ``name`` and ``arguments`` are as they were sent, for the record; ``tool`` is the one that was
     found, ``answers`` what the client has answered, and ``checked`` the call with its arguments as
-    Python values.
+    Python values. A call by a tool's name has an ``endpoint``, and one of a client its ``request``
+    and the ``slot`` that it takes.
     """
 
     name: object
@@ -51,14 +64,36 @@ class Call:
     context: Context
     tool: Tool | None = None
     answers: Answers | None = None
+    endpoint: Endpoint | None = None
+    request: Request | None = None
+    slot: CallSlot | None = None
     checked: ToolCall = field(init=False)
     is_counted: bool = False
 
 
 # A step refuses a call by raising CallRefused or ProtocolError, and asks for a thread if it blocks.
 Step: TypeAlias = Callable[[Call, Tool], Awaitable[None]]
-# Finds the tool of a call, and what its client has answered.
-Find: TypeAlias = Callable[[Call], Awaitable[Tool]]
+# The params with which a client answers an InputRequiredResult.
+_ANSWERS: Final = frozenset({"requestState", "inputResponses"})
+
+
+async def call_tool(
+    endpoint: Endpoint, request: Request, context: Context, send: Send
+) -> CallResult:
+    """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
+    params = request.params
+    name, arguments = params.get("name"), params.get("arguments")
+    call = Call(name, arguments, context, endpoint=endpoint, request=request)
+    try:
+        return await perform(call)
+    finally:
+        if call.slot is not None:
+            call.slot.free()
+
+
+def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
+    """Call a tool by name in this process. Raises UnknownToolError, and what ``call`` raises."""
+    return drive(perform(Call(name, arguments, context, endpoint=endpoint)))
 
 
 def call(
@@ -67,9 +102,9 @@ def call(
     """
     Call a tool in this process: checked, counted, confirmed and recorded, as a client's call is.
 
-    ``arguments`` are JSON values; ``tool`` is one that the caller may call (``tools.call_named``
-    finds it); ``answers`` is what the client has sent after an InputRequiredResult. An exception
-    of the tool becomes an error result. Raises ProtocolError for what the client did wrong.
+    ``arguments`` are JSON values; ``tool`` is one that the caller may call (``call_named`` finds
+    it); ``answers`` is what the client has sent after an InputRequiredResult. An exception of the
+    tool becomes an error result. Raises ProtocolError for what the client did wrong.
     """
     return drive(perform(Call(tool.name, arguments, context, tool, answers)))
 
@@ -81,15 +116,14 @@ async def acall(
     return await alternate(perform(Call(tool.name, arguments, context, tool, answers)))
 
 
-async def perform(call: Call, find: Find | None = None) -> CallResult:
+async def perform(call: Call) -> CallResult:
     """
-    Run the steps of one call; ``find`` finds its tool and answers, where they are not known.
+    Run the steps of one call.
 
     Returns what the client is sent. Raises ProtocolError for what the client did wrong.
     """
     try:
-        tool = call.tool if find is None else await find(call)
-        assert tool is not None
+        tool = call.tool or await find(call)
         for step in steps_of(tool, call.answers is not None):
             await step(call, tool)
         started = await _start(call.checked)
@@ -97,7 +131,7 @@ async def perform(call: Call, find: Find | None = None) -> CallResult:
         await in_thread()
         return _refused(call, error)
     try:
-        result = await run(started.call, started.finish_in)
+        result, size = await run(started.call, started.finish_in)
     except asyncio.CancelledError:
         await in_thread()
         await recorder.finish(started, Outcome.CANCELLED)
@@ -105,7 +139,47 @@ async def perform(call: Call, find: Find | None = None) -> CallResult:
     except (Exception, InputRequired) as raised:
         await in_thread()
         return await _handle_exception(started, raised)
-    return await _finish(started, result)
+    if result.is_error:
+        return await _fail(started, HandledError(result))
+    await recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
+    return result
+
+
+async def find(call: Call) -> Tool:
+    """
+    Find the tool of a call, and what its client has answered; take its slot.
+
+    Raises UnknownToolError where the caller has no tool of that name.
+    """
+    name, context, endpoint, request = call.name, call.context, call.endpoint, call.request
+    assert endpoint is not None
+    if not isinstance(name, str):
+        raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
+    if not isinstance(call.arguments, dict | None):
+        raise InvalidParamsError("Invalid params: arguments must be an object.")
+    snapshot = endpoint.snapshot
+    tool = snapshot.tools.get(name)
+    # Of a name that no tool has, another tool is asked about: time is not to tell.
+    asked = tool or snapshot.stand_in
+    is_open = tool is not None and tool.access.is_open and context.auth is None
+    if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
+        await in_thread()
+    is_allowed = (
+        asked is not None
+        and any(policy.opened_by(context.auth, [asked]))
+        and endpoint.policy.allows(asked, context)
+    )
+    if tool is None or not is_allowed:
+        policy.read_caller(context, snapshot.asks_of)
+        raise UnknownToolError(name)
+    call.tool = tool
+    if request is not None:
+        if tool.headers and request.headers is not None:
+            request.headers.check_parameters(tool.headers, call.arguments or {})
+        call.slot = CallSlot(policy.caller_of(context), getattr(context.request, "mcp_slot", None))
+        if request.revision.input_required and not _ANSWERS.isdisjoint(request.params):
+            call.answers = read_answers(request.params)
+    return tool
 
 
 @lru_cache(maxsize=8192)
@@ -150,7 +224,7 @@ def counted_if_refused(check: Step) -> Step:
 
 async def check_scopes(call: Call, tool: Tool) -> None:
     """Raise InsufficientScopeError where the credential lacks a scope of the tool."""
-    require_scopes(tool, call.context)
+    policy.check_scopes(tool, call.context)
 
 
 async def check_arguments(call: Call, tool: Tool) -> None:
@@ -237,24 +311,6 @@ def _refused(call: Call, error: Exception) -> CallResult:
     reraise(error)
 
 
-async def _finish(
-    started: recorder.StartedCall,
-    result: CallToolResult,
-    error_code: str = ErrorCode.TOOL_ERROR,
-    reference: str = "",
-) -> CallToolResult:
-    """Record how a call ended that has a result, and return that; the rest is of an error."""
-    await recorder.finish(
-        started,
-        Outcome.FAILED if result.is_error else Outcome.SUCCEEDED,
-        error_code=error_code if result.is_error else "",
-        reference=reference,
-        result_bytes=len(result.to_json(started.call.context.revision)),
-        error=result if result.is_error else None,
-    )
-    return result
-
-
 async def _handle_exception(
     started: recorder.StartedCall, raised: Exception | InputRequired
 ) -> CallResult:
@@ -282,4 +338,18 @@ async def _handle_exception(
         code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
         await recorder.finish(started, Outcome.FAILED, error_code=code, error=error)
         raise
-    return await _finish(started, handled.result, handled.error_code, handled.reference)
+    return await _fail(started, handled)
+
+
+async def _fail(started: recorder.StartedCall, handled: HandledError) -> CallToolResult:
+    """Record that a call ended with an error for the model, and return its result."""
+    result, error_code, reference = handled
+    await recorder.finish(
+        started,
+        Outcome.FAILED,
+        error_code=error_code,
+        reference=reference,
+        result_bytes=len(result.to_json(started.call.context.revision)),
+        error=result,
+    )
+    return result

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from django.utils.functional import Promise
 
-from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy, opened_by
+from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, opened_by
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     SUPPORTED_VERSIONS,
@@ -84,7 +84,7 @@ class MCPServer(Endpoint):
         self, *, snapshot: Snapshot | None = None, policy: AccessPolicy | None = None
     ) -> None:
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
-        self.policy = policy or load_policy()
+        self.policy = policy or imported(conf.ACCESS_POLICY)()
         self.capabilities = self.server_capabilities
         self.instructions = conf.INSTRUCTIONS
         self.server_info = conf.server_info

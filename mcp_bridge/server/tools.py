@@ -1,4 +1,4 @@
-"""The tools of a server: listed in pages, and called (MCP, "Tools")."""
+"""The tools of a server, listed in pages, and its methods (MCP, "Tools")."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from mcp_bridge.access.policy import AccessPolicy, opened_by, read_caller
-from mcp_bridge.access.throttling import caller_of
-from mcp_bridge.concurrency.places import drive, in_thread, may_block
-from mcp_bridge.concurrency.slots import CallSlot
+from mcp_bridge.access.policy import AccessPolicy, opened_by
+from mcp_bridge.concurrency.places import in_thread, may_block
 from mcp_bridge.features import Context, Tool
-from mcp_bridge.protocol import (
-    InvalidParamsError,
-    JSONObject,
-    Request,
-    Revision,
-    UnknownToolError,
-    jsonrpc,
-    pagination,
-)
-from mcp_bridge.protocol.input_requests import read_answers
+from mcp_bridge.protocol import JSONObject, Request, Revision, jsonrpc, pagination
 from mcp_bridge.registry.listing import cut
 from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable
-from mcp_bridge.server.perform import Call, CallResult, perform
-
-# The params with which a client answers an InputRequiredResult.
-_ANSWERS: Final = frozenset({"requestState", "inputResponses"})
+from mcp_bridge.server.perform import call_tool
 
 
 class ListToolsResult(NamedTuple):
@@ -87,67 +73,8 @@ def page(
     )
 
 
-def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
-    """Call a tool by name in this process. Raises UnknownToolError, and what ``call`` raises."""
-
-    async def find(call: Call) -> Tool:
-        return await _find(endpoint, call)
-
-    return drive(perform(Call(name, arguments, context), find))
-
-
-async def call_tool(
-    endpoint: Endpoint, request: Request, context: Context, send: Send
-) -> CallResult:
-    """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
-    params = request.params
-    slot: CallSlot | None = None
-
-    async def find(call: Call) -> Tool:
-        tool = await _find(endpoint, call)
-        if tool.headers and request.headers is not None:
-            request.headers.check_parameters(tool.headers, params.get("arguments") or {})
-        nonlocal slot
-        slot = CallSlot(caller_of(context), getattr(context.request, "mcp_slot", None))
-        if request.revision.input_required and not _ANSWERS.isdisjoint(params):
-            call.answers = read_answers(params)
-        return tool
-
-    try:
-        call = Call(params.get("name"), params.get("arguments"), context)
-        return await perform(call, find)
-    finally:
-        if slot is not None:
-            slot.free()
-
-
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
 METHODS: Final[Methods] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
 }
-
-
-async def _find(endpoint: Endpoint, call: Call) -> Tool:
-    """Return the tool of that name. Raises UnknownToolError where the caller has none."""
-    name, context, snapshot = call.name, call.context, endpoint.snapshot
-    if not isinstance(name, str):
-        raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
-    if not isinstance(call.arguments, dict | None):
-        raise InvalidParamsError("Invalid params: arguments must be an object.")
-    tool = snapshot.tools.get(name)
-    # Of a name that no tool has, another tool is asked about: time is not to tell.
-    asked = tool or snapshot.stand_in
-    is_open = tool is not None and tool.access.is_open and context.auth is None
-    if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
-        await in_thread()
-    is_allowed = (
-        asked is not None
-        and any(opened_by(context.auth, [asked]))
-        and endpoint.policy.allows(asked, context)
-    )
-    if tool is None or not is_allowed:
-        read_caller(context, snapshot.asks_of)
-        raise UnknownToolError(name)
-    call.tool = tool
-    return tool

@@ -144,7 +144,7 @@ class MarkedFunction:
         encode(tool.definition(LATEST))
         if conf.BUILD == "eager":
             # Else each is made when the first call needs it.
-            _ = inputs.validator(), outputs.serializer, outputs.check
+            _ = outputs.serializer, outputs.check
         of_inputs = (*signature.errors, *inputs.errors)
         of_outputs = (*signature.returns_errors, *outputs.errors)
         # A schema that is given by hand is enforced whatever the hints are.

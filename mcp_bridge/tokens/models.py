@@ -8,7 +8,7 @@ SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cache, cached_property, lru_cache, partial
 from hmac import HMAC
@@ -23,7 +23,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
-from mcp_bridge.access.compiled import CompiledQuery, compiled
+from mcp_bridge.access.compiled import compiled
 from mcp_bridge.access.locks import atomic_without_waiting
 from mcp_bridge.protocol.text import without_unprintable
 
@@ -93,7 +93,8 @@ class TokenManager(models.Manager["Token"]):
                 ("token", len(digests)), alias, digests, partial(self._with_digest, digests)
             )
             if query is not None and query.fields == _columns():
-                return _token(query, digests)
+                values = next(iter(query.run(digests)), None)
+                return None if values is None else _made_of(values, alias)
         # Not first(), which sorts as well.
         return next(iter(self._with_digest(digests)), None)
 
@@ -223,19 +224,11 @@ def _columns() -> tuple[Field[Any, Any], ...]:
     return (*Token._meta.concrete_fields, *user._meta.concrete_fields)
 
 
-@cache
-def _attributes() -> list[str]:
-    return [field.attname for field in _columns()]
-
-
-def _token(query: CompiledQuery, digests: list[str]) -> Token | None:
-    """Return the token and its user."""
-    values = next(iter(query.run(digests)), None)
-    if values is None:
-        return None
-    names, mine = _attributes(), len(Token._meta.concrete_fields)
-    token = Token.from_db(query.alias, names[:mine], values[:mine])
+def _made_of(values: Sequence[Any], alias: str) -> Token:
+    """Return a token with its user, of the values of all columns."""
+    names, mine = [each.attname for each in _columns()], len(Token._meta.concrete_fields)
+    token = Token.from_db(alias, names[:mine], values[:mine])
     of_user = Token._meta.get_field("user")
-    user = of_user.related_model.from_db(query.alias, names[mine:], values[mine:])
+    user = of_user.related_model.from_db(alias, names[mine:], values[mine:])
     of_user.set_cached_value(token, user)
     return token

@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.checks import run_checks
 
 from mcp_bridge import Context, ToolError
-from mcp_bridge.concurrency import slots
+from mcp_bridge.concurrency import places
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.testing import MCPClient, MCPError
@@ -42,10 +42,10 @@ def user_named(name: str) -> Any:
 @pytest.fixture(autouse=True)
 def none_runs() -> Any:
     """No test begins with a place taken, and none leaves one."""
-    assert (slots._running, slots._all) == ({}, 0)
+    assert (places._running, places._all) == ({}, 0)
     REFUSED.clear()
     yield
-    assert (slots._running, slots._all) == ({}, 0)
+    assert (places._running, places._all) == ({}, 0)
 
 
 @pytest.mark.parametrize("kind", ["", "ada"], ids=["address", "user"])
@@ -236,7 +236,7 @@ def test_a_place_is_free_however_a_call_ends(
         client.call_tool(function.__name__, {"how": how})
     except GoneError:
         assert how == "gone"
-    assert not slots._running
+    assert not places._running
     assert client.call_tool(function.__name__, {"how": "well"})["isError"] is False
 
 
@@ -291,9 +291,9 @@ def test_so_many_run_with_the_defaults_and_without_a_limit(
 
     async def main() -> None:
         calls = [asyncio.ensure_future(posted("wait", status=None)) for _ in range(90)]
-        while slots._all + sum(each.done() for each in calls) < 90:
+        while places._all + sum(each.done() for each in calls) < 90:
             await asyncio.sleep(0)
-        assert list(slots._running.values()) == [expected]
+        assert list(places._running.values()) == [expected]
         go_on.set()
         bodies = await asyncio.gather(*calls)
         assert sum(b'"isError":false' in each for each in bodies) == expected
@@ -319,9 +319,9 @@ def test_a_place_is_free_once_its_client_has_gone(limit: Any) -> None:
             call = Departing("wait")
             while len(waiting) < number:
                 await asyncio.sleep(0)
-            assert list(slots._running.values()) == [1]
+            assert list(places._running.values()) == [1]
             await call.go()
             await call.end()
-            assert not slots._running
+            assert not places._running
 
     asyncio.run(asyncio.wait_for(main(), 20))

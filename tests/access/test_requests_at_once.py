@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rest_framework.authentication import BaseAuthentication
 
-from mcp_bridge.concurrency import slots
+from mcp_bridge.concurrency import places
 from mcp_bridge.testing import MCPClient
 from tests.support import lane
 from tests.support.asgi import Departing, Exchange, posted, scope_of, scope_with
@@ -44,7 +44,7 @@ def none_waits() -> Iterator[None]:
     SlowAuthentication.asked, SlowAuthentication.threads = [], set()
     SlowAuthentication.go_on = threading.Event()
     yield
-    assert all(made._value == most for most, made in slots._slots.values())
+    assert all(made._value == most for most, made in places._slots.values())
 
 
 def look() -> str:
@@ -67,7 +67,7 @@ def in_line(wanted: int) -> Callable[[], bool]:
 
 def waiting() -> int:
     """How many requests wait for a slot."""
-    made = slots.request_slots()
+    made = places.request_slots()
     return len(made._waiters or ()) if made is not None else 0
 
 
@@ -125,7 +125,7 @@ def test_the_first_in_line_is_the_next(limit: Any) -> None:
 
 @pytest.mark.parametrize("way", ["call", "page"])
 def test_nobody_waits_for_long(way: str, limit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "PATIENCE", 0.05)
+    monkeypatch.setattr(places, "PATIENCE", 0.05)
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
     page = {**scope_with([(b"host", b"testserver")]), "method": "GET", "path": "/mcp/tools/list"}
     scope, body = scope_of("look") if way == "call" else (page, b"")
@@ -251,7 +251,7 @@ def test_a_turn_that_comes_as_its_client_goes_is_given_on(moments: int, limit: A
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
 
     async def main() -> None:
-        first, second, third = slots.RequestSlot(), slots.RequestSlot(), slots.RequestSlot()
+        first, second, third = places.RequestSlot(), places.RequestSlot(), places.RequestSlot()
         await first.take()
         going, staying = asyncio.ensure_future(second.take()), asyncio.ensure_future(third.take())
         await until(in_line(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.contrib.sessions.models import Session
 from django.urls import path, reverse
 from rest_framework.authentication import BaseAuthentication
 
+from mcp_bridge.access import throttling
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route, serve
 from mcp_bridge.tokens.models import Token
@@ -85,8 +87,10 @@ def test_no_failure_while_a_token_is_read_shows_it(
 
 
 def test_no_failure_of_a_throttle_shows_a_credential_that_is_its_own_key(
-    user: Any, settings: Any
+    user: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What another test has logged is not logged again for a minute.
+    monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     throttle = "mcp_bridge.access.throttling.CredentialRateThrottle"
     settings.MCP_BRIDGE = {
         "AUTHENTICATION_CLASSES": ["tests.apps.test_error_reports.KeyAuthentication"],

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.throttling import UserRateThrottle
 
-from mcp_bridge.access import throttling
+from mcp_bridge.access import policy, throttling
 from mcp_bridge.access.policy import context_for
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.features.rates import parse_rate
@@ -431,7 +431,7 @@ def test_a_throttle_of_drf_has_keys_of_its_own_here(settings: Any) -> None:
 
 def test_a_credential_has_the_same_identity_in_every_request() -> None:
     nameless = type("Key", (), {})
-    identify = throttling._identify
+    identify = policy.identify
     assert identify(nameless()) == identify(nameless()) != identify(type("Other", (), {})())
     assert identify(Token(pk=5)) == identify(Token(pk=5)) != identify(Token(pk=6))
     assert identify("secret") == identify("secret") != identify("other")

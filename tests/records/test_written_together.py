@@ -17,7 +17,6 @@ from django.db import connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from mcp_bridge import Context
-from mcp_bridge.conf import Audit
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.records.rows import flush, writer
 from mcp_bridge.records.writer import IDLE, LIMIT
@@ -25,56 +24,18 @@ from mcp_bridge.server.perform import call
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support import apart
 from tests.support.processes import run_python
 from tests.support.recording import look, write
 from tests.support.serving import served
 from tests.support.values import dumps
 
 TABLE = ToolCallRecord._meta.db_table
+place, database = apart.place, apart.database
 
 
 # Of no test's transaction, so that other connections see them.
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "apart"])
-
-
-class Apart:
-    """Records are written to a database of their own, and read there."""
-
-    def db_for_write(self, model: Any, **hints: Any) -> str | None:
-        return "apart" if model is ToolCallRecord else None
-
-    db_for_read = db_for_write
-
-    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
-        return False if db == "apart" else None
-
-
-@pytest.fixture(autouse=True, scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file, for which writers wait a fifth of a second."""
-    place = tmp_path_factory.mktemp("apart") / "records.sqlite3"
-    config = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3"}
-    config |= {"NAME": place, "OPTIONS": {"timeout": 0.2}}
-    connections.settings["apart"] = config
-    yield place
-    connections["apart"].close()
-    del connections["apart"]
-    del connections.settings["apart"]
-
-
-@pytest.fixture
-def database(place: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file with an empty table of records, to which they are written."""
-    # Also where all tests have another default.
-    monkeypatch.setattr(Audit, "WRITE", "together")
-    settings.DATABASE_ROUTERS = [f"{__name__}.Apart"]
-    with connections["apart"].schema_editor() as editor:
-        editor.create_model(ToolCallRecord)
-    yield place
-    flush()
-    with connections["apart"].schema_editor() as editor:
-        editor.delete_model(ToolCallRecord)
-    connections["apart"].close()
 
 
 @pytest.fixture
@@ -270,7 +231,7 @@ def test_what_cannot_be_kept_is_lost_and_logged(
 ) -> None:
     for name in ("writer", "rows"):
         monkeypatch.setattr(f"mcp_bridge.records.{name}.KEPT", 10)
-    monkeypatch.setattr("mcp_bridge.records.rows.LIMIT", 10)
+        monkeypatch.setattr(f"mcp_bridge.records.{name}.LIMIT", 10)
     make = looks(settings, 40)
     with locked(database):
         make()

@@ -13,7 +13,7 @@ import attrs
 import pytest
 from pydantic import BaseModel, Field, FilePath
 
-from mcp_bridge.calls.arguments import typed_checker, validate
+from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
 from mcp_bridge.testing.serving import serve
@@ -146,7 +146,7 @@ def test_a_default_makes_a_parameter_optional(
     assert inputs.schema["properties"] == {"value": expected}
     assert "required" not in inputs.schema
     # The function fills it in itself.
-    assert validate(inputs, {}, b"{}") == {}
+    assert typed_checker(inputs)({}) == {}
 
 
 @attrs.define

@@ -14,9 +14,8 @@ from mcp_bridge.features import Client
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import Answers, CallToolResult, InputRequiredResult, UnknownToolError
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.server.perform import acall, call
+from mcp_bridge.server.perform import acall, call, call_named
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import call_named
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from tests.support.confirming import FORM, RUNS, YES, wipe

@@ -12,8 +12,8 @@ from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, named_user, why_missing
 from mcp_bridge.protocol import LATEST, REVISIONS, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode
+from mcp_bridge.server.perform import call_named
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import call_named
 
 _CLIENT: Final = Client(info={"name": "manage.py mcp_call", "version": mcp_bridge.__version__})
 
