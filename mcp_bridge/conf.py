@@ -36,12 +36,19 @@ T = TypeVar("T")
 DOCUMENTATION: Final = "https://github.com/django-mcp-bridge/django-mcp-bridge/blob/main/docs/"
 
 
+class _Key(cached_property[Any]):
+    """A key of MCP_BRIDGE, whose value is kept in the instance."""
+
+    def __init__(self, default: object) -> None:
+        super().__init__(lambda conf: getattr(settings, "MCP_BRIDGE", {}).get(self.name, default))
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        super().__set_name__(owner, name)
+        self.name = name
+
+
 def _key(default: T) -> T:
-    # The descriptor learns its name from the class, and keeps the value in the instance.
-    key = cached_property(
-        lambda conf: getattr(settings, "MCP_BRIDGE", {}).get(key.attrname, default)
-    )
-    return cast(T, key)
+    return cast(T, _Key(default))
 
 
 def check_resource(value: str) -> str:

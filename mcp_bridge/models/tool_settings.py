@@ -8,6 +8,8 @@ reads the generation it already knows has nothing else to read.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -100,19 +102,22 @@ class Generation(models.Model):
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
     """Renew the generation also for writes of many rows at once, which send no signals."""
 
-    # ``_for_write`` makes ``db`` the database that is written to, as in Django's own methods.
-
     def update(self, **values: Any) -> int:
-        self._for_write = True
-        with transaction.atomic(self.db):
-            Generation.renew(self.db)
+        with _renewed():
             return super().update(**values)
 
     def bulk_create(self, *args: Any, **kwargs: Any) -> list[ToolSetting]:
-        self._for_write = True
-        with transaction.atomic(self.db):
-            Generation.renew(self.db)
+        with _renewed():
             return super().bulk_create(*args, **kwargs)
+
+
+@contextmanager
+def _renewed() -> Iterator[None]:
+    """Make what is written and a new generation one change."""
+    using = router.db_for_write(ToolSetting)
+    with transaction.atomic(using):
+        Generation.renew(using)
+        yield
 
 
 class ToolSetting(models.Model):

@@ -78,7 +78,7 @@ class TokenManager(models.Manager["Token"]):
             issued_by_id=None if issued_by is None else issued_by.pk,
         )
         secret = token.make_secret()
-        token.save(force_insert=True, using=self._db)
+        token.save(force_insert=True)
         return token, secret
 
     @sensitive_variables()
@@ -88,13 +88,11 @@ class TokenManager(models.Manager["Token"]):
         digests = [digest(secret, key) for key in keys]
         # Not the manager of a user's tokens, whose query says whose they are.
         if type(self) is TokenManager:
-            alias = self._db or router.db_for_read(self.model, **self._hints)  # type: ignore[attr-defined]
-            query = compiled(
-                ("token", len(digests)), alias, digests, partial(self._with_digest, digests)
-            )
+            make = partial(self._with_digest, digests)
+            query = compiled(("token", len(digests)), self.db, digests, make)
             if query is not None and query.fields == _columns():
                 values = next(iter(query.run(digests)), None)
-                return None if values is None else _made_of(values, alias)
+                return None if values is None else _made_of(values, query.alias)
         # Not first(), which sorts as well.
         return next(iter(self._with_digest(digests)), None)
 
@@ -228,7 +226,6 @@ def _made_of(values: Sequence[Any], alias: str) -> Token:
     """Return a token with its user, of the values of all columns."""
     names, mine = [each.attname for each in _columns()], len(Token._meta.concrete_fields)
     token = Token.from_db(alias, names[:mine], values[:mine])
-    of_user = Token._meta.get_field("user")
-    user = of_user.related_model.from_db(alias, names[mine:], values[mine:])
-    of_user.set_cached_value(token, user)
+    users: Any = Token._meta.get_field("user").related_model
+    token.user = users.from_db(alias, names[mine:], values[mine:])
     return token
