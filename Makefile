@@ -39,7 +39,11 @@ demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--onc
 test: $(VENV)/.demo $(VENV)/.test  ## Run the tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
+alone: $(VENV)/.demo $(VENV)/.test  ## The tests that start sites and servers in processes of their own, race, or measure
+	$(BIN)/python -m pytest -m alone $(or $(ARGS),-n 2 --dist worksteal)
+
 proofs:  ## Everything that takes long, before a release: all tests in each surrounding, and every proof whole
+	$(MAKE) alone
 	$(MAKE) pages
 	$(MAKE) lane
 	$(MAKE) stress
@@ -89,7 +93,7 @@ contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on eac
 	done
 
 lane: $(VENV)/.demo $(VENV)/.test  ## Run all tests with every client on the direct lane
-	WAY=lane $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
+	WAY=lane $(BIN)/python -m pytest -m "" $(or $(ARGS),-n 2 --dist worksteal)
 
 pages: $(VENV)/.demo $(VENV)/.test  ## Each page of the admin: every kind of person, hostile input, all links, no text without translation
 	PAGES=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal tests/pages)
@@ -108,7 +112,7 @@ load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls
 
 services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile \
+	RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1 $(BIN)/python -m pytest -m "" $(or $(ARGS),-n 2 --dist loadfile \
 		--ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
 	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 

@@ -259,6 +259,7 @@ def test_no_room_has_more_lines_of_code_than_its_ceiling() -> None:
     assert {name: count for name, count in lines.items() if count > ROOMS[name]} == {}
 
 
+@pytest.mark.alone
 def test_the_core_stands_without_ext(tmp_path: Path) -> None:
     """None of ext imports another one ([importlinter]), so that each can go alone."""
     for folder in ("mcp_bridge", "testproject", "tests", "docs", "benchmarks"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final
 
 from django.apps import apps
@@ -61,12 +62,13 @@ def check_tables(
     databases: Sequence[str] | None = None, **kwargs: object
 ) -> list[checks.CheckMessage]:
     """Return an error if migrations wait, or cannot be read."""
-    text = missing_tables() if databases else None
+    waiting_for = lru_cache(unapplied)
+    text = missing_tables(waiting_for) if databases else None
     for alias in databases or () if text is None else ():
         # A database without any migration is not for the models of the site.
         if (
             connections[alias].vendor != "unknown"
-            and (waiting := unapplied(alias))
+            and (waiting := waiting_for(alias))
             and MigrationRecorder(connections[alias]).applied_migrations()
         ):
             text = f"Migrations of {alias!r} wait ({len(waiting)}): {', '.join(waiting[:5])}."
@@ -74,15 +76,19 @@ def check_tables(
     return [] if text is None else [checks.Error(text, hint=hint, id=TABLES)]
 
 
-def missing_tables() -> str | None:
-    """Return why tables of this package cannot be used, as a sentence, or None."""
+def missing_tables(waiting_for: Callable[[str], list[str]] = unapplied) -> str | None:
+    """
+    Return why tables of this package cannot be used, as a sentence, or None.
+
+    ``waiting_for`` returns the migrations that wait for a database.
+    """
     for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth"):
         if label not in apps.app_configs:
             continue
         (model, *_) = apps.get_app_config(label).get_models()
         alias = router.db_for_write(model)
         try:
-            if unapplied(alias, label):
+            if any(name.startswith(f"{label}.") for name in waiting_for(alias)):
                 return f"The database has not all tables of {label}: run `manage.py migrate` first."
         except ImproperlyConfigured:
             # The site has no database.

@@ -466,13 +466,13 @@ def is_migrated(alias: str) -> bool:
     return not unapplied(alias)
 
 
-def unapplied(alias: str, app_label: str | None = None) -> list[str]:
-    """Return the migrations that wait for a database, of all apps or one, as "app.name"."""
+def unapplied(alias: str) -> list[str]:
+    """Return the migrations that wait for a database, as "app.name"."""
     # Imported here, since only commands need it.
     from django.db.migrations.executor import MigrationExecutor
 
     executor = MigrationExecutor(connections[alias])
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes(app_label))
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return [f"{each.app_label}.{each.name}" for each, _ in plan]
 
 

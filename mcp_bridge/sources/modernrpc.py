@@ -245,9 +245,10 @@ def unregistered() -> list[FunctionType]:
         if not issubclass(type(module), ModuleType) or _OF_TESTS.search(name):
             continue
         for value in tuple(object.__getattribute__(module, "__dict__").values()):
-            if issubclass(type(value), RpcServer | RpcNamespace):
-                registries.append(value)
-            elif type(value) is FunctionType and value.__module__ == name:
+            if type(value) is not FunctionType:
+                if issubclass(type(value), (RpcServer, RpcNamespace)):
+                    registries.append(value)
+            elif value.__module__ == name:
                 options = options_of(value)
                 if options is not None and is_exposed(value, options):
                     marked.append(value)

@@ -66,6 +66,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("order", ORDERS, ids=", ".join)
+@pytest.mark.alone
 def test_each_credential_opens_what_its_own_class_opens_in_any_order(
     answers: list[Answer], order: tuple[str, ...], view: str
 ) -> None:

@@ -21,7 +21,7 @@ from mcp_bridge.tokens.models import Token
 from tests.apps.test_tokens_admin import staff
 from tests.support.reports import failing, mails
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.alone, pytest.mark.django_db(transaction=True)]
 MARKER = "MARKER" * 7
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.processes import try_python, variables
 
+pytestmark = pytest.mark.alone
+
 SETTINGS = """
 SECRET_KEY = "x" * 50
 ROOT_URLCONF = "site_urls"

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.processes import run_python
 
+pytestmark = pytest.mark.alone
+
 SITE = """
 import sys, warnings
 sys.path.insert(0, sys.argv[1])

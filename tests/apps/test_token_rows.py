@@ -9,6 +9,8 @@ import pytest
 from tests.apps.test_user_models import PROCEDURES, START
 from tests.support.processes import run_python
 
+pytestmark = pytest.mark.alone
+
 MODELS = """
 import uuid
 from django.conf import settings

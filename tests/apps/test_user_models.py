@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.processes import run_python
 
+pytestmark = pytest.mark.alone
+
 MODELS = """
 import uuid
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin

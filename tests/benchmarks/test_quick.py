@@ -13,6 +13,8 @@ import pytest
 
 from benchmarks.quick import report
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ("--only", "unrecorded")
 FIGURE = "add, AUDIT = None"

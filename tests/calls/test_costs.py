@@ -32,6 +32,8 @@ from testproject.newsroom.models import Section
 from tests.calls.test_arguments import errors_of
 from tests.support.serving import served, taking
 
+pytestmark = pytest.mark.alone
+
 # The modulus of the hashes of all of Python's numbers.
 PRIME = 2**61 - 1
 MANY = 9000

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -30,6 +31,8 @@ BLOCK = re.compile(
     r"^( *)```\w+\n *(?:#|\{#) ([\w/.]+)[^\n]*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
 CALLBACK = "http://127.0.0.1:9/callback"
+# Made once: a client of its own would read all certificates of the machine for each request.
+TLS = ssl.create_default_context()
 PASSWORD = "correct horse"
 OWN_SETTINGS = """
 import json
@@ -161,7 +164,7 @@ class Site:
 
     def records(self) -> list[dict[str, str]]:
         """What stands in the site's records of calls."""
-        return list(httpx2.get(f"{self.url}/records").json()["records"])
+        return list(httpx2.get(f"{self.url}/records", verify=TLS).json()["records"])
 
 
 class Forms(HTMLParser):
@@ -184,7 +187,7 @@ class Browser:
     """ada's browser: it logs in where it is asked to, and agrees, or does not."""
 
     def __init__(self, answer: str = "grant") -> None:
-        self.http = httpx2.Client(timeout=30)
+        self.http = httpx2.Client(timeout=30, verify=TLS)
         self.answer = answer
         self.pages: list[str] = []
 
@@ -262,7 +265,7 @@ def official_client(url: str, browser: Browser, tokens: Tokens, **metadata: Any)
     )
 
     async def call() -> Any:
-        async with httpx2.AsyncClient(auth=provider, timeout=30) as http:
+        async with httpx2.AsyncClient(auth=provider, timeout=30, verify=TLS) as http:
             transport = streamable_http_client(url, http_client=http)
             async with Client(transport) as client:
                 first = await client.call_tool("whoami", {})

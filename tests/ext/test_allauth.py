@@ -21,7 +21,9 @@ from mcp_bridge.ext.jwt import keys as jwks
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
-from tests.ext.allauth_site import CALLBACK, Browser, Site, Tokens, official_client, pem
+from tests.ext.allauth_site import CALLBACK, TLS, Browser, Site, Tokens, official_client, pem
+
+pytestmark = pytest.mark.alone
 
 VERIFIER = "v" * 64
 CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=")
@@ -42,7 +44,7 @@ def site(folder_of_site: Site) -> Site:
 
 
 def metadata(site: Site, name: str = "openid-configuration") -> dict[str, Any]:
-    found: dict[str, Any] = httpx2.get(f"{site.url}/.well-known/{name}").json()
+    found: dict[str, Any] = httpx2.get(f"{site.url}/.well-known/{name}", verify=TLS).json()
     return found
 
 
@@ -55,7 +57,7 @@ def registered(site: Site, **body: Any) -> httpx2.Response:
         "grant_types": ["authorization_code", "refresh_token"],
         **body,
     }
-    return httpx2.post(metadata(site)["registration_endpoint"], json=sent)
+    return httpx2.post(metadata(site)["registration_endpoint"], json=sent, verify=TLS)
 
 
 def authorize(site: Site, client: str, browser: Browser, **params: Any) -> dict[str, str]:
@@ -78,7 +80,7 @@ def authorize(site: Site, client: str, browser: Browser, **params: Any) -> dict[
 def exchange(site: Site, client: str, **body: Any) -> httpx2.Response:
     """The response of the token endpoint."""
     sent = {"client_id": client, "grant_type": "authorization_code", **body}
-    return httpx2.post(metadata(site)["token_endpoint"], data=sent)
+    return httpx2.post(metadata(site)["token_endpoint"], data=sent, verify=TLS)
 
 
 def token(site: Site, **params: Any) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def call(site: Site, *secrets: str) -> httpx2.Response:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "whoami"}}
     headers = [("Content-Type", "application/json"), ("MCP-Protocol-Version", "2025-11-25")]
     headers += [("Authorization", f"Bearer {secret}") for secret in secrets]
-    return httpx2.post(f"{site.url}/mcp", content=json.dumps(message), headers=headers)
+    return httpx2.post(f"{site.url}/mcp", content=json.dumps(message), headers=headers, verify=TLS)
 
 
 def user_of(response: httpx2.Response) -> list[str]:
@@ -138,7 +140,7 @@ def test_metadata_is_at_both_addresses_and_names_what_clients_need(site: Site) -
     # The issuer does not depend on the request.
     at_other = {"Host": "testserver"}
     url = f"{site.url}/.well-known/openid-configuration"
-    assert httpx2.get(url, headers=at_other).json()["issuer"] == site.url
+    assert httpx2.get(url, headers=at_other, verify=TLS).json()["issuer"] == site.url
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,9 @@ def test_a_revoked_token_stops_at_once(site: Site) -> None:
     good = token(site)
     assert call(site, good["access_token"]).status_code == 200
     sent = {"token": good["access_token"], "client_id": good["client_id"]}
-    assert httpx2.post(metadata(site)["revocation_endpoint"], data=sent).status_code == 200
+    assert (
+        httpx2.post(metadata(site)["revocation_endpoint"], data=sent, verify=TLS).status_code == 200
+    )
     assert call(site, good["access_token"]).status_code == 401
 
 

@@ -11,6 +11,8 @@ from django.core.management import get_commands, load_command_class
 
 from tests.support.processes import ROOT, try_python
 
+pytestmark = pytest.mark.alone
+
 SITE = """
 import os, sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))

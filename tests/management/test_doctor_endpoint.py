@@ -27,7 +27,7 @@ from tests.management.test_doctor import Doctor
 from tests.support import site
 from tests.support.serving import taking
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.alone, pytest.mark.django_db(transaction=True)]
 
 Headers = dict[str, str]
 # Takes the method, the path and the headers of a request, which it may change, and returns an

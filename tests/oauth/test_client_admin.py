@@ -265,6 +265,7 @@ assert not ClientUse.objects.exists()
         ("toolkit", "mcp_bridge.oauth oauth2_provider"),
     ],
 )
+@pytest.mark.alone
 def test_a_site_has_this_admin_for_its_model_of_clients(
     tmp_path: Path, model: str, apps: str
 ) -> None:

@@ -12,7 +12,7 @@ from mcp_bridge.testing import MCPClient, MCPError
 from tests.oauth.clients import OAuthClient, answered
 from tests.support.reports import failing, mails
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.alone, pytest.mark.django_db(transaction=True)]
 
 
 def assert_none_shown(act: Callable[[], Any], secrets: Callable[[], Collection[str]]) -> None:

@@ -28,6 +28,8 @@ from testproject.newsroom.seeding.users import PASSWORD, seed_users
 from testproject.settings import MCP_BRIDGE
 from tests.clients.logins import CLAUDE_CODE
 
+pytestmark = pytest.mark.alone
+
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 DRAFT = {
     "title": "A light at sea",

@@ -8,6 +8,8 @@ import pytest
 
 from tests.test_docs import BLOCK, ROOT, SETTINGS, python
 
+pytestmark = pytest.mark.alone
+
 RECIPE = {
     block["name"]: block["code"]
     for block in BLOCK.finditer((ROOT / "docs" / "oauth.md").read_text())

@@ -289,6 +289,7 @@ def post(**body: str) -> Any:
 
 
 @pytest.mark.parametrize("number", [5, 64])
+@pytest.mark.alone
 def test_a_login_survives_refreshes_at_once(race: Race, user: Any, number: int) -> None:
     oauth = OAuthClient(user)
     first = oauth.log_in()
@@ -304,6 +305,7 @@ def test_a_login_survives_refreshes_at_once(race: Race, user: Any, number: int) 
     assert [each.status_code for each in again[0]] == [200] * 5
 
 
+@pytest.mark.alone
 def test_replays_at_once_revoke_without_an_error(race: Race, user: Any) -> None:
     oauth = OAuthClient(user)
     first = oauth.log_in()
@@ -314,6 +316,7 @@ def test_replays_at_once_revoke_without_an_error(race: Race, user: Any) -> None:
     assert race(lambda: opens(second["access_token"]), 1) == [False]
 
 
+@pytest.mark.alone
 def test_a_code_sent_at_once_gives_one_token(race: Race, user: Any) -> None:
     oauth = OAuthClient(user)
     code = answered(oauth.decide(oauth.ask()))["code"]
@@ -324,6 +327,7 @@ def test_a_code_sent_at_once_gives_one_token(race: Race, user: Any) -> None:
     assert {each.json().get("error") for each in answers} == {None, "invalid_grant"}
 
 
+@pytest.mark.alone
 def test_tokens_of_one_login_race_without_an_error(race: Race, user: Any) -> None:
     oauth = OAuthClient(user)
     given = [oauth.log_in()]
