@@ -23,7 +23,7 @@ COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test contract coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
+.PHONY: help install demo test alone contract coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
 .PHONY: proofs messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
@@ -71,7 +71,7 @@ mutants: $(VENV)/.demo $(VENV)/.test $(VENV)/.mutation  ## Change the same code 
 fuzz: export FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 fuzz: $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz  ## 10,000 values a kind (EXAMPLES), 100,000 changed requests (MUTATIONS), ten minutes by coverage (SECONDS); new ones, or those of a SEED
 	FUZZ=1 FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) FUZZ_MUTATIONS=$(or $(MUTATIONS),100000) FUZZ_SECONDS=$(or $(SECONDS),600) \
-		$(BIN)/python -m pytest -n 2 --hypothesis-seed=$$FUZZ_SEED tests/fuzz tests/server/test_state_machine.py \
+		$(BIN)/python -m pytest -n 2 -m "" --hypothesis-seed=$$FUZZ_SEED tests/fuzz tests/server/test_state_machine.py \
 		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
 		tests/schemas/validation/test_differential.py tests/records/test_redaction.py \
 		tests/confirmation/test_rendering.py tests/admin/test_call_records.py $(ARGS) \
@@ -79,7 +79,7 @@ fuzz: $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz  ## 10,000 values a kind (EXAMPL
 
 records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQLite, written together and each at once
 	for write in together now; do \
-		MCP_BRIDGE_TEST_WRITE=$$write MCP_BRIDGE_TEST_FILE=$(VENV)/records.sqlite3 $(BIN)/python -m pytest \
+		MCP_BRIDGE_TEST_WRITE=$$write MCP_BRIDGE_TEST_FILE=$(VENV)/records.sqlite3 $(BIN)/python -m pytest -m "" \
 			$(or $(ARGS),-n 2 --dist loadfile tests/records tests/calls tests/server tests/admin/test_call_records.py) \
 			|| exit 1; \
 	done

@@ -80,6 +80,7 @@ def python(site: Path, *arguments: str) -> str:
     return run_python(*arguments, cwd=site, env=variables(site))
 
 
+@pytest.mark.alone
 def test_readme_site_works_as_told(site: Path) -> None:
     python(site, "-m", "django", "check", "--fail-level", "WARNING")
     lines = python(site, "-c", SESSION).splitlines()
@@ -151,6 +152,7 @@ APPS = 'INSTALLED_APPS += ["rest_framework", "mcp_bridge", "mcp_bridge.tokens"]\
     ],
     ids=["procedures", "settings", "urls", "REST"],
 )
+@pytest.mark.alone
 def test_each_block_stands_by_itself(
     block: re.Match[str], files: dict[str, str], listed: list[str], tmp_path: Path
 ) -> None:

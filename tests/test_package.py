@@ -71,6 +71,7 @@ def files(*folders: str) -> set[str]:
     }
 
 
+@pytest.mark.alone
 def test_the_source_has_the_documentation_the_changes_and_the_tests(in_source: set[str]) -> None:
     wanted = files("docs", "mcp_bridge", "testproject", "tests")
     documents = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"}

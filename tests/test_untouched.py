@@ -23,6 +23,8 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
 from tests.support.serving import names
 
+pytestmark = pytest.mark.alone
+
 Mark = Callable[[Any], Any]
 
 

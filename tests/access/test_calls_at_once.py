@@ -20,6 +20,8 @@ from tests.support import lane
 from tests.support.asgi import Departing, posted
 from tests.support.values import dumps
 
+pytestmark = pytest.mark.alone
+
 REFUSED: list[MCPClient] = []
 
 

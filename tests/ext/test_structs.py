@@ -92,6 +92,7 @@ def test_a_class_that_cannot_be_read_is_no_empty_object_inside_another() -> None
     assert box == shelf
 
 
+@pytest.mark.alone
 def test_the_tools_are_the_same_where_msgspec_is_missing() -> None:
     tools = (
         "import sys, django; django.setup()\n"

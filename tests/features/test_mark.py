@@ -296,6 +296,7 @@ def test_what_the_mark_says_reaches_the_clients_that_know_it(
     assert {name: tool.get(name) for name in sent if name in tool} == known
 
 
+@pytest.mark.alone
 def test_marking_needs_no_django() -> None:
     program = (
         "import sys\n"

@@ -388,6 +388,7 @@ call_in_script(5)
 
 
 @pytest.mark.parametrize("seconds", ["0.2", "60"], ids=["it waits", "it is being written"])
+@pytest.mark.alone
 def test_what_a_lock_keeps_out_when_the_process_ends_is_in_the_log(
     seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,10 @@ place, database = apart.place, apart.database
 
 
 # Of no test's transaction, so that other connections see them.
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "apart"])
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.django_db(transaction=True, databases=["default", "apart"]),
+]
 
 
 @pytest.fixture

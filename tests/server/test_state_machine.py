@@ -35,6 +35,8 @@ from mcp_bridge.tokens.models import Token
 from tests.support.administrator import Administrator, row
 from tests.support.model import USERS, Model, Served, State
 
+pytestmark = pytest.mark.alone
+
 FUZZED = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 EXAMPLES, STEPS = (min(FUZZED // 5, 500), 40) if FUZZED else (10, 20)
 OPTIONS: dict[str, dict[str, Any]] = {
