@@ -189,8 +189,8 @@ class _Part(Generic[T]):
     async def run_in_thread(self) -> None:
         """Run it to its end, since no thread can be stopped. Raises CancelledError after that."""
         try:
-            thread = thread_of_request()
-            await (_in_thread(self) if thread is None else thread.run(self.run))
+            run = thread_of_request()
+            await (_in_thread(self) if run is None else run(self.run))
         except asyncio.CancelledError:
             self.client_has_gone = True
             # One thread does one after another: this waits for what runs, or runs it.

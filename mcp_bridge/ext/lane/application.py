@@ -30,19 +30,18 @@ from django.views import View
 from rest_framework.authentication import SessionAuthentication
 
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
-from mcp_bridge.concurrency.threads import RequestThreads
 from mcp_bridge.conf import conf
+from mcp_bridge.ext.lane.requests import LaneRequest, others_listen
+from mcp_bridge.ext.lane.threads import RequestThreads
 from mcp_bridge.protocol import InvalidRequestError, Reply, refuse
 from mcp_bridge.records import rows
 from mcp_bridge.transports.asgi import (
     Application,
     ClientDisconnected,
-    LaneRequest,
     Message,
     Receive,
     Scope,
     Send,
-    others_listen,
     read_body,
     send_reply,
     unless_disconnected,

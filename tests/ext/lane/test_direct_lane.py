@@ -24,8 +24,8 @@ from django.views.decorators.cache import never_cache
 
 from mcp_bridge import Context
 from mcp_bridge.concurrency.places import in_thread
-from mcp_bridge.concurrency.threads import RequestThread
 from mcp_bridge.ext.lane import MCPApplication
+from mcp_bridge.ext.lane.threads import RequestThread
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing.serving import serve

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.handlers.asgi import ASGIRequest
 
-from mcp_bridge.transports.asgi import LaneRequest
+from mcp_bridge.ext.lane.requests import LaneRequest
 from tests.support.asgi import scope_with
 
 JSON = [(b"host", b"testserver"), (b"content-type", b"application/json")]
