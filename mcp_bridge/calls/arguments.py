@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, islice
@@ -262,9 +262,12 @@ class _Reader:
         count, names, longest = _measured(body)
         if longest > LONGEST_NAME and not takes_long_names:
             raise TooLongNameError
-        validator = self.validator(count > MANY_VALUES or names > LONG_NAMES)
-        with limited_steps(count) if inputs.definitions else nullcontext():
-            instance = validator.validate_json(body)
+        validate = self.validator(count > MANY_VALUES or names > LONG_NAMES).validate_json
+        if inputs.definitions:
+            with limited_steps(count):
+                instance = validate(body)
+        else:
+            instance = validate(body)
         fields = instance.__dict__
         values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
         for field, name in inputs.names.items():
