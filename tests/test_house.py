@@ -41,7 +41,7 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 766,
     "admin": 3181,
-    "calls": 864,
+    "calls": 867,
     "checks": 736,
     "concurrency": 255,
     "confirmation": 527,
@@ -55,7 +55,7 @@ ROOMS: dict[str, int] = {
     "records": 968,
     "registry": 912,
     "schemas": 3235,
-    "server": 595,
+    "server": 508,
     "sources": 3405,
     "templatetags": 28,
     "testing": 162,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from string import Template
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -49,144 +51,32 @@ class Client:
     login: tuple[Step, ...] = ()
 
 
-_TERMINAL: Final = _("In a terminal:")
+# Where to enter something, by what clients.toml calls it.
+_WHERE: Final = {
+    "terminal": _("In a terminal:"),
+    "Claude Desktop": _("In claude_desktop_config.json (Settings › Developer › Edit Config):"),
+    "connectors": _("In Settings › Connectors › Add custom connector, as the address:"),
+    "mcp.json of Cursor": _("In .cursor/mcp.json of a project, or in ~/.cursor/mcp.json:"),
+    "environment of Cursor": _("In the environment that Cursor is started with:"),
+    "mcp.json of VS Code": _("In .vscode/mcp.json:"),
+    "question of VS Code": _("What VS Code asks for when it first starts the server:"),
+    "config.toml": _("In ~/.codex/config.toml:"),
+    "settings.json": _("In ~/.gemini/settings.json:"),
+    "inspector.json": _("In a file inspector.json:"),
+}
 
-CLIENTS: Final[tuple[Client, ...]] = (
-    Client(
-        "claude-code",
-        "Claude Code",
-        token=(
-            Step(
-                _TERMINAL,
-                "claude mcp add --transport http @name @url "
-                '--header "Authorization: Bearer @token"\nclaude mcp get @name',
-            ),
-        ),
-        login=(
-            Step(_TERMINAL, "claude mcp add --transport http @name @url\nclaude mcp login @name"),
-        ),
-    ),
-    Client(
-        "claude-desktop",
-        "Claude Desktop",
-        token=(
-            Step(
-                _("In claude_desktop_config.json (Settings › Developer › Edit Config):"),
-                """\
-{"mcpServers": {"@name": {
-  "command": "npx",
-  "args": ["mcp-remote", "@url", "--header", "Authorization:${AUTH}"],
-  "env": {"AUTH": "Bearer @token"}
-}}}""",
-            ),
-        ),
-        login=(
-            Step(_("In Settings › Connectors › Add custom connector, as the address:"), "@url"),
-        ),
-    ),
-    Client(
-        "cursor",
-        "Cursor",
-        token=(
-            Step(
-                _("In .cursor/mcp.json of a project, or in ~/.cursor/mcp.json:"),
-                """\
-{"mcpServers": {"@name": {
-  "url": "@url",
-  "headers": {"Authorization": "Bearer ${env:@variable}"}
-}}}""",
-            ),
-            Step(_("In the environment that Cursor is started with:"), "@variable=@token"),
-        ),
-        login=(
-            Step(
-                _("In .cursor/mcp.json of a project, or in ~/.cursor/mcp.json:"),
-                '{"mcpServers": {"@name": {"url": "@url"}}}',
-            ),
-        ),
-    ),
-    Client(
-        "vs-code",
-        "VS Code",
-        token=(
-            Step(
-                _("In .vscode/mcp.json:"),
-                """\
-{
-  "inputs": [
-    {"type": "promptString", "id": "token", "description": "@name token", "password": true}
-  ],
-  "servers": {"@name": {
-    "type": "http",
-    "url": "@url",
-    "headers": {"Authorization": "Bearer ${input:token}"}
-  }}
-}""",
-            ),
-            Step(_("What VS Code asks for when it first starts the server:"), "@token"),
-        ),
-        login=(
-            Step(
-                _("In .vscode/mcp.json:"), '{"servers": {"@name": {"type": "http", "url": "@url"}}}'
-            ),
-        ),
-    ),
-    Client(
-        "codex",
-        "Codex CLI",
-        token=(
-            Step(
-                _("In ~/.codex/config.toml:"),
-                """\
-[mcp_servers.@name]
-url = "@url"
-bearer_token_env_var = "@variable\"""",
-            ),
-            Step(_TERMINAL, "@variable=@token codex"),
-        ),
-    ),
-    Client(
-        "gemini-cli",
-        "Gemini CLI",
-        token=(
-            Step(
-                _("In ~/.gemini/settings.json:"),
-                """\
-{"mcpServers": {"@name": {
-  "httpUrl": "@url",
-  "headers": {"Authorization": "Bearer @token"}
-}}}""",
-            ),
-            Step(_TERMINAL, "gemini mcp list"),
-        ),
-    ),
-    Client(
-        "inspector",
-        "MCP Inspector",
-        token=(
-            Step(
-                _("In a file inspector.json:"),
-                """\
-{"mcpServers": {"@name": {
-  "type": "streamable-http",
-  "url": "@url",
-  "protocolEra": "auto",
-  "headers": {"Authorization": "Bearer @token"}
-}}}""",
-            ),
-            Step(
-                _TERMINAL,
-                "npx @@modelcontextprotocol/inspector --cli --config inspector.json "
-                "--server @name --method tools/list --strict",
-            ),
-        ),
-    ),
-    Client(
-        "curl",
-        "curl",
-        token=(Step(_TERMINAL, 'curl @url/tools/list -H "Authorization: Bearer @token"'),),
-    ),
-)
+
+def _read() -> Iterator[Client]:
+    """Yield the clients of clients.toml."""
+    for client in tomllib.loads(files(__package__).joinpath("clients.toml").read_text())["client"]:
+        token, login = (
+            tuple(Step(_WHERE[each["where"]], each["code"].strip()) for each in steps)
+            for steps in (client.get("token", ()), client.get("login", ()))
+        )
+        yield Client(client["key"], client["title"], token, login)
+
+
+CLIENTS: Final = tuple(_read())
 
 
 @dataclass(frozen=True)
