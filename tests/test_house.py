@@ -36,14 +36,14 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 761,
-    "admin": 3181,
+    "admin": 2979,
     "calls": 821,
-    "checks": 734,
+    "checks": 726,
     "concurrency": 368,
     "confirmation": 527,
     "ext": 2401,
     "features": 482,
-    "management": 1079,
+    "management": 1075,
     "models": 351,
     "oauth": 1087,
     "outbound": 242,
@@ -55,7 +55,7 @@ ROOMS: dict[str, int] = {
     "sources": 3404,
     "templatetags": 28,
     "testing": 162,
-    "tokens": 675,
+    "tokens": 653,
     "top": 580,
     "transports": 322,
 }

@@ -24,7 +24,6 @@ from mcp_bridge.admin.schema_tables import LIMITS, spelled
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.text import printable
 from mcp_bridge.registry.fingerprints import differences
-from mcp_bridge.registry.tool_status import mark_approved
 
 # The most tools of one change that messages name.
 MOST_NAMED: Final = 10
@@ -144,16 +143,6 @@ class Definition(NamedTuple):
             return []
         return changes(setting.approved, self.entry.canonical_definition)
 
-    @property
-    def who(self) -> str:
-        """Who can use it now, or could if it were served."""
-        if self.audience is None:
-            return gettext("nobody")
-        if self.entry.is_served:
-            return str(self.audience)
-        text = gettext("nobody now; when it is on: %(audience)s")
-        return text % {"audience": self.audience}
-
     def users(self, request: HttpRequest) -> list[tuple[object, str]]:
         """Return keys and names of the first users who can, for those who may view users."""
         return named(self.audience) if self.audience and may_view_users(request) else []
@@ -203,18 +192,6 @@ def effects(rows: Sequence[ToolSetting]) -> list[tuple[str, int]]:
         )
         found.append((text % {"count": rest}, constants.SUCCESS))
     return found
-
-
-def approve(entry: Entry, given: str, by: Any, *, switch_on: bool = False) -> bool:
-    """Approve a tool that waits, or a candidate, if its fingerprint is given; return whether."""
-    setting = entry.setting
-    if entry.tool is None or given != entry.fingerprint or not (switch_on or entry.waits):
-        return False
-    if switch_on:
-        setting.chosen = setting.enabled = True
-    mark_approved(setting, entry.tool, by=by)
-    setting.save()
-    return True
 
 
 def changed_fields(form: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from django.apps import apps
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.text import get_text_list
@@ -27,7 +27,7 @@ from mcp_bridge.access.policy import (
     refusals,
     unmet,
 )
-from mcp_bridge.admin.base import Context, may_view_users
+from mcp_bridge.admin.base import Context, is_key, may_view_users
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.registry.registry import registry
@@ -45,14 +45,13 @@ _STANDARD: Final = {
     "delete": _("Can delete %(model)s"),
     "view": _("Can view %(model)s"),
 }
-_WORDS: Final = {
+# Why somebody does not see a tool: by the refusal, or by the status of one that is not served.
+_REASONS: Final[Mapping[str, Any]] = {
     "authenticated": _("It takes signing in."),
     "active": _("This user is not active."),
     "scopes": _("The client lacks a scope."),
     "predicate": _("The tool's own rule, in the site's program, says no."),
     "policy": _("The site's own rule for all tools (ACCESS_POLICY) says no."),
-}
-_NOT_SERVED: Final = {
     ToolStatus.SERVED: _("It cannot be recorded, and is withheld: the site's log says why."),
     ToolStatus.DISABLED: _("It is off."),
     ToolStatus.NEW: _("It is new, and waits for approval."),
@@ -284,24 +283,36 @@ class Chosen:
         """Return the answers of all tools that there are, those with a yes first."""
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
         found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
-        served, statuses = registry.snapshot, registry.statuses
-        refused = self._refusals(served.tools.values(), context_for(caller))
-        words = Words(caller, [tool.access for tool in served.tools.values()])
+        served, statuses = registry.snapshot.tools, registry.statuses
+        refused = self._refusals(served.values(), context_for(caller))
+        rules = [tool.access for tool in served.values()]
+        titles = permission_titles(name for rule in rules for name in rule.permissions)
+        limits = {key for rule in rules for key in rule.groups or ()}
+        groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
         answers = []
         for entry in found:
-            name = entry.setting.name
-            tool = served.tools.get(name)
-            if tool is None:
-                reason = str(_NOT_SERVED[statuses.get(entry.setting.key, entry.status)])
-                answers.append(Answer(entry, False, reason))
-            elif (refusal := refused[name]) is not None:
-                answers.append(Answer(entry, False, words.of(refusal, tool.access)))
-            else:
+            tool, texts = served.get(entry.setting.name), []
+            refusal: str | None = statuses.get(entry.setting.key, entry.status)
+            if tool is not None:
+                refusal = refused[tool.name]
+            if refusal and refusal in _REASONS:
+                texts = [_REASONS[refusal]]
+            elif tool and refusal:
+                names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
+                lacks = [titles[name] for name in lacking(caller, tool.access.permissions)]
+                if refusal == "groups" and names:
+                    listed = get_text_list(names, gettext("or"))
+                    texts = [gettext("Not in %(groups)s.") % {"groups": listed}]
+                elif refusal == "groups":
+                    text = gettext("It is limited to groups, and none is chosen: nobody sees it.")
+                    texts, lacks = [text], []
+                if lacks:
+                    texts.append(gettext("Lacks %(permissions)s.") % {"permissions": quoted(lacks)})
+            elif tool and self.group is not None:
                 # Code of the site, which is not asked about a group, decides further.
-                own = self.group is not None and tool.access.predicate is not None
-                caveats = (own, _OWN_RULE), (self.is_asked_further, _OWN_POLICY)
-                reason = " ".join(str(text) for is_so, text in caveats if is_so)
-                answers.append(Answer(entry, True, reason))
+                texts += [_OWN_RULE] * (tool.access.predicate is not None)
+                texts += [_OWN_POLICY] * self.is_asked_further
+            answers.append(Answer(entry, refusal is None, " ".join(map(str, texts))))
         return sorted(answers, key=lambda answer: not answer.sees)
 
     def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, Refusal | None]:
@@ -317,32 +328,6 @@ class Chosen:
         return found
 
 
-class Words:
-    """Why a caller may not use tools with these rules, in words; at most two queries."""
-
-    def __init__(self, caller: Any, rules: list[AccessRule]) -> None:
-        self._caller = caller
-        self._titles = permission_titles(name for rule in rules for name in rule.permissions)
-        limits = {key for rule in rules for key in rule.groups or ()}
-        self._groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
-
-    def of(self, refusal: Refusal, rule: AccessRule) -> str:
-        """Return the sentences on a refusal, and on what would be missing besides."""
-        if refusal not in ("groups", "permissions"):
-            return str(_WORDS[refusal])
-        found = []
-        if refusal == "groups":
-            names = sorted(self._groups[key] for key in rule.groups or () if key in self._groups)
-            if not names:
-                return gettext("It is limited to groups, and none is chosen: nobody sees it.")
-            listed = get_text_list(names, gettext("or"))
-            found.append(gettext("Not in %(groups)s.") % {"groups": listed})
-        if missing := [*lacking(self._caller, rule.permissions)]:
-            lacks = quoted(self._titles[name] for name in missing)
-            found.append(gettext("Lacks %(permissions)s.") % {"permissions": lacks})
-        return " ".join(found)
-
-
 def seen(request: HttpRequest) -> Context:
     """
     Return whose tools an address asks for: "user" and "group" are primary keys, "q" part of a name.
@@ -352,23 +337,23 @@ def seen(request: HttpRequest) -> Context:
     """
     if not may_view_users(request):
         raise PermissionDenied
-    asked = request.GET
-    model, name = get_user_model(), get_user_model().USERNAME_FIELD
-    users, groups = model._default_manager.order_by(name), Group.objects.order_by("name")
-    term = asked.get("q", "").strip()
+    asked, term = request.GET, request.GET.get("q", "").strip()
+    name = get_user_model().USERNAME_FIELD
+    users = get_user_model()._default_manager.order_by(name)
+    groups = Group.objects.order_by("name")
     user, group = _with_key(users, asked.get("user")), _with_key(groups, asked.get("group"))
-    chosen = Chosen(user=user, group=group) if user or group or "nobody" in asked else None
     named_users: list[Any] = []
     named_groups: list[Group] = []
-    if chosen is None:
+    is_chosen = bool(user or group or "nobody" in asked)
+    if not is_chosen:
         if term:
             named_users = list(users.filter(**{f"{name}__icontains": term})[: NAMED + 1])
             groups = groups.filter(name__icontains=term)
         named_groups = list(groups[: NAMED + 1])
-        if term and len(named_users) + len(named_groups) == 1:
-            chosen = Chosen(
-                user=next(iter(named_users), None), group=next(iter(named_groups), None)
-            )
+        is_chosen = bool(term) and len(named_users) + len(named_groups) == 1
+        if is_chosen:
+            user, group = next(iter(named_users), None), next(iter(named_groups), None)
+    chosen = Chosen(user=user, group=group) if is_chosen else None
     answers = chosen.answers() if chosen else []
     return {
         "title": gettext("What a user sees"),
@@ -384,7 +369,4 @@ def seen(request: HttpRequest) -> Context:
 
 def _with_key(rows: QuerySet[Any], key: str | None) -> Any:
     """Return the row with a primary key as an address has it, or None."""
-    try:
-        return rows.filter(pk=key).first() if key else None
-    except (ValueError, ValidationError):
-        return None
+    return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None

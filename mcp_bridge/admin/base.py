@@ -23,10 +23,12 @@ from django.http import (
     HttpResponseBase,
     HttpResponseRedirect,
 )
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.crypto import salted_hmac
 from django.utils.functional import cached_property
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -80,7 +82,8 @@ class PagesAdmin(admin.ModelAdmin):
     """
     The admin of a model with pages beside those of Django's admin.
 
-    Each refuses what no database can be asked for: a NUL, and forged keys of rows (400).
+    Each refuses what no database can be asked for: a NUL, and forged keys of rows (400). The pages
+    beside Django's are for those who may view the model.
     """
 
     # The routes of the pages by name: of "try", the view is try_view().
@@ -89,7 +92,7 @@ class PagesAdmin(admin.ModelAdmin):
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
         for name, route in self.pages.items():
-            view = self.admin_site.admin_view(getattr(self, f"{name}_view"))
+            view = self.admin_site.admin_view(self._viewed(getattr(self, f"{name}_view")))
             name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
             patterns.insert(0, path(route, view, name=name))
         for pattern in patterns:
@@ -97,6 +100,15 @@ class PagesAdmin(admin.ModelAdmin):
             # As Django has it for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
+
+    def _viewed(self, view: View) -> View:
+        @wraps(view)
+        def viewed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not self.has_view_or_change_permission(request):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        return viewed
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
@@ -174,6 +186,12 @@ def may(
         return False
     is_permitted: bool = getattr(site.get_model_admin(model), f"has_{action}_permission")(request)
     return is_permitted
+
+
+def cell(name: str, context: Context) -> SafeString:
+    """Return a cell of a list, in one line, made by a template of ``mcp_bridge/admin/cells/``."""
+    text = render_to_string(f"mcp_bridge/admin/cells/{name}.html", context)
+    return mark_safe(text.replace("\n", ""))
 
 
 def may_view_users(request: HttpRequest) -> bool:

@@ -16,7 +16,6 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
 from django.db.models import Model
 from django.http import (
@@ -52,7 +51,7 @@ from mcp_bridge.admin.records import (
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
-from mcp_bridge.protocol.text import harmless, without_unprintable
+from mcp_bridge.protocol.text import harmless
 from mcp_bridge.records.rows import flush
 
 Rows = Iterable[tuple[object, ...]]
@@ -161,8 +160,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         named = {getattr(each, "parameter_name", "") for each in self.list_filter}
         if lookup in named | _LOOKUPS:
             return True
-        text = gettext("There is no filter “%(name)s”: all calls are shown.")
-        raise IncorrectLookupParameters(text % {"name": one_line(lookup, 64)})
+        raise IncorrectLookupParameters(ValueError(lookup))
 
     def get_search_results(
         self, request: HttpRequest, queryset: Records, search_term: str
@@ -183,7 +181,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         try:
             return super().get_changelist_instance(request)
         except IncorrectLookupParameters as error:
-            # Django's own have another error, or nothing, to say.
+            # Filters have another error to say, and a page that there is not has nothing.
             text = error.args[0] if error.args else ""
             if not isinstance(text, str):
                 text = gettext("A filter in this address has no such value: all calls are shown.")
@@ -205,9 +203,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
         response = super().changelist_view(request, extra_context)
         context = getattr(response, "context_data", None) or {}
         if changelist := context.get("cl"):
+            shown = _time_filter(changelist)
             is_cut = changelist.query and changelist.result_count >= MOST_FOUND
             context |= {
-                "usage": _usage(changelist),
+                "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "filters": request.GET.urlencode(),
                 "is_recorded": conf.AUDIT is not None,
                 "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
@@ -268,8 +267,6 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
         """Send the records that the list shows with the same filters, all pages of them."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         request.__dict__["is_export"] = True
@@ -323,8 +320,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             text = gettext("not kept") if _keeps_arguments() else text
             return self._no_arguments(record, text % {"setting": ARGUMENTS_SETTING})
         shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-        lines = "\n".join(map(without_unprintable, shown.split("\n")))
-        return format_html('<div class="mcp-admin"><pre>{}</pre></div>', lines)
+        return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
 
     def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
         # "{}" has two bytes.
@@ -337,12 +333,6 @@ def _keeps_arguments() -> bool:
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:
     return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
-
-
-def _usage(changelist: ChangeList) -> Usage:
-    """Return the usage of the calls that a list shows."""
-    shown = _time_filter(changelist)
-    return Usage(changelist.queryset, shown.begin, shown.end, changelist.get_query_string)
 
 
 class _Line:

@@ -11,7 +11,6 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
 from django.db.models import Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils import timezone
 
 from mcp_bridge.admin.base import PagesAdmin, may
@@ -80,7 +79,7 @@ class FrontPage:
     def __init__(
         self, site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, Any]]
     ) -> None:
-        self.site, self.request = site, request
+        self.request = request
         # The rows of the site's menu for all models of MCP, as one section of it.
         self.models = own_rows(site, menu)
         section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path}
@@ -98,7 +97,7 @@ class FrontPage:
             flush()
         if self.sees_calls and self.has_records:
             begin = local_now() - timedelta(hours=HOURS - 1)
-            self.usage = Usage(ToolCallRecord.objects.all(), begin, None, self._calls)
+            self.usage = Usage(ToolCallRecord.objects.all(), begin, None)
         found = entries_for(request) if self.sees_tools else []
         # The tools that wait for approval, and how many tools have each status.
         self.waiting = [entry for entry in found if entry.waits]
@@ -120,12 +119,6 @@ class FrontPage:
     def aside(self) -> int:
         """How many calls can no longer be approved, which the queue has on a page of their own."""
         return PendingCall.objects.filter(set_aside()).count()
-
-    def _calls(self, parameters: dict[str, Any]) -> str:
-        """Return the address of the list of calls with some filters."""
-        wanted = {name: value for name, value in parameters.items() if value is not None}
-        page = "admin:mcp_bridge_toolcallrecord_changelist"
-        return reverse(page, query=wanted, current_app=self.site.name)
 
     @cached_property
     def failing(self) -> list[tuple[ToolUse, ToolCallRecord | None, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final, cast
 
 from django.contrib import admin, messages
@@ -15,13 +15,12 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.crypto import salted_hmac
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, cell
 from mcp_bridge.admin.entries import hints
 from mcp_bridge.admin.records import one_line
 from mcp_bridge.confirmation.decisions import (
@@ -144,16 +143,9 @@ class PendingCallAdmin(BridgeAdmin):
         return timesince(row.asked_at)
 
     @admin.display(description=_("status"), ordering="status")
-    def state(self, row: PendingCall) -> str | SafeString:
-        more = ""
-        if row.status == Status.WAITING:
-            more = obstacle_to(row)
-        elif row.status == Status.APPROVED and row.is_over:
-            more = gettext("It was not repeated in time: when it is repeated, it waits anew.")
-        elif row.status == Status.APPROVED:
-            more = gettext("It has to be repeated by %(time)s.") % {"time": end_of(row)}
-        text = row.get_status_display()
-        return format_html('{}<div class="mcp-path">{}</div>', text, more) if more else text
+    def state(self, row: PendingCall) -> SafeString:
+        obstacle = obstacle_to(row) if row.status == Status.WAITING else ""
+        return cell("pending", {"row": row, "obstacle": obstacle, "time": end_of(row)})
 
     @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
     def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
@@ -182,8 +174,6 @@ class PendingCallAdmin(BridgeAdmin):
 
     def decide_view(self, request: HttpRequest) -> HttpResponse:
         """Show several calls with all their arguments; a POST decides on those that are ticked."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
         if request.method == "POST":
             return self._decide_on_ticked(request)
         shown, others = self._to_read(request)
@@ -277,14 +267,10 @@ class PendingCallAdmin(BridgeAdmin):
         if not self.has_change_permission(request):
             return None
         calls = self.decidable(request).order_by("asked_at", "pk")
-        parts = [calls]
-        if pending is not None:
-            later = Q(asked_at__gt=pending.asked_at)
-            later |= Q(asked_at=pending.asked_at, pk__gt=pending.pk)
-            calls = calls.exclude(pk=pending.pk)
-            parts = [calls.filter(later), calls.exclude(later)]
-        rows = chain.from_iterable(part.iterator(chunk_size=MOST_CALLS) for part in parts)
-        return next((row for row in rows if self.has_change_permission(request, row)), None)
+        if pending is None:
+            return calls.first()
+        later = Q(asked_at__gt=pending.asked_at) | Q(asked_at=pending.asked_at, pk__gt=pending.pk)
+        return calls.filter(later).first() or calls.exclude(pk=pending.pk).first()
 
 
 def _keys(posted: Iterable[str]) -> list[int]:

@@ -13,22 +13,20 @@ from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
 from django.db.models import Avg, Case, F, IntegerField, Max, Q, QuerySet, Sum, When
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format, time_format
 from django.utils.functional import Promise
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import Choices, Context, is_key
+from mcp_bridge.admin.base import Choices, Context, cell, is_key
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import REVISIONS, JSONObject
 from mcp_bridge.protocol.text import without_unprintable
@@ -63,16 +61,6 @@ FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
 HELD: Final = Q(outcome=Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
 THROTTLED: Final = Q(error_code=ErrorCode.THROTTLED)
 _MOST_RECENT: Final = 10
-# Before the word of an outcome, for those who do not see its colour.
-_ICONS: Final = {
-    Outcome.STARTED: "▸",
-    Outcome.SUCCEEDED: "✓",
-    Outcome.FAILED: "✗",
-    Outcome.REFUSED: "⊘",
-    Outcome.CANCELLED: "■",
-    Outcome.UNKNOWN: "?",
-    "waits": "…",
-}
 
 
 def recent_calls(tool: str) -> Context:
@@ -89,14 +77,12 @@ def recent_calls(tool: str) -> Context:
 
 def recorded_arguments(key: str, tool: str) -> JSONObject:
     """Return the arguments on record of a call of a tool, but for those that are hidden or cut."""
-    record = None
-    if is_key(key, ToolCallRecord):
-        record = ToolCallRecord.objects.filter(pk=key, tool=tool).first()
-    arguments = json.loads(record.arguments) if record and record.arguments else None
-    if not isinstance(arguments, dict):
-        return {}
+    rows = ToolCallRecord.objects.filter(pk=key, tool=tool) if is_key(key, ToolCallRecord) else ()
+    found = (json.loads(row.arguments) for row in rows if row.arguments)
     return {
         name: value
+        for arguments in found
+        if isinstance(arguments, dict)
         for name, value in arguments.items()
         if not any(part in json.dumps(value, ensure_ascii=False) for part in (HIDDEN, CUT))
     }
@@ -112,20 +98,7 @@ def shown_time(record: ToolCallRecord) -> str:
 @admin.display(description=_("outcome"), ordering="outcome")
 def shown_outcome(record: ToolCallRecord) -> SafeString:
     """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
-    kind, word = record.outcome, record.get_outcome_display()
-    if record.outcome == Outcome.REFUSED and record.error_code == ErrorCode.UNCONFIRMED:
-        status = record.pending_call and record.pending_call.status
-        if status == PendingCall.Status.REFUSED:
-            word = gettext("refused by a person")
-        else:
-            is_waiting = status == PendingCall.Status.WAITING
-            kind, word = "waits", gettext("waits") if is_waiting else gettext("waited")
-    if record.times > 1:
-        word = f"{word} × {record.times}"
-    return format_html(
-        '<span class="mcp-outcome-{}"><span aria-hidden="true">{}</span> {}</span>',
-        *(kind, _ICONS.get(kind, ""), word),
-    )
+    return cell("outcome", {"record": record})
 
 
 @admin.display(description=_("error"), ordering="error_code")
@@ -173,8 +146,7 @@ class RecordFilter(SimpleListFilter):
         super().__init__(*args)
         wanted = self.value()
         if wanted and wanted not in self.conditions:
-            text = gettext("There is no such choice for “%(filter)s”: all calls are shown.")
-            raise IncorrectLookupParameters(text % {"filter": self.title})
+            raise IncorrectLookupParameters(ValueError(wanted))
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
         return [(name, name) for name in self.conditions]
@@ -293,12 +265,10 @@ class TimeFilter(FormFilter):
                 self.end = _moment(sent["until"], is_end=True)
             elif wanted:
                 self.begin, self.end = _RANGES[wanted][1](local_now())
+            if self.begin and self.end and self.begin >= self.end:
+                raise ValueError("The range ends before it begins")
         except (KeyError, ValueError, OverflowError) as error:
-            text = gettext("That is no time that calls can be filtered by: all calls are shown.")
-            raise IncorrectLookupParameters(text) from error
-        if self.begin and self.end and self.begin >= self.end:
-            text = gettext("The range ends before it begins: all calls are shown.")
-            raise IncorrectLookupParameters(text)
+            raise IncorrectLookupParameters(error) from error
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
         return [(name, label) for name, (label, _bounds_at) in _RANGES.items()]
@@ -307,15 +277,6 @@ class TimeFilter(FormFilter):
         if self.begin:
             queryset = queryset.filter(started_at__gte=self.begin)
         return queryset.filter(started_at__lt=self.end) if self.end else queryset
-
-    def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        chosen, without = self.value() or None, dict.fromkeys(self.own)
-        for name, label in [(None, _("Any time")), *self.lookup_choices]:
-            yield {
-                "selected": name == chosen and not self.is_own,
-                "query_string": changelist.get_query_string({self.parameter_name: name, **without}),
-                "display": label,
-            }
 
     @property
     def last(self) -> datetime | None:
@@ -345,14 +306,6 @@ def _moment(text: str, *, is_end: bool = False) -> datetime | None:
     return local(moment)
 
 
-class Bar(NamedTuple):
-    """One number of a time, and the address of its calls."""
-
-    kind: str
-    number: int
-    link: str
-
-
 class Time(NamedTuple):
     """The calls from one time to another."""
 
@@ -370,12 +323,16 @@ class Time(NamedTuple):
             return day
         return f"{day} – {date_format(last, 'SHORT_DATE_FORMAT')}"
 
+    @property
+    def numbers(self) -> Iterator[tuple[str, str, int]]:
+        """The kinds of calls, each with the filter by outcome that lists it, and its number."""
+        return ((kind, OUTCOMES[kind], number) for kind, number in self.counts.items())
+
 
 class ToolUse(NamedTuple):
     """The calls of a tool that ran; durations in milliseconds, None if none is known."""
 
     tool: str
-    link: str
     calls: int
     failures: int
     average: float | None
@@ -392,19 +349,11 @@ class Usage:
     """
     The records that began between two times, by time and by tool: two queries.
 
-    Without an end until now, without a beginning in the last days. ``link`` returns an address of
-    the list of calls with the given parameters, and without those that are None. ``tools`` are
-    those that failed most first, then the slowest.
+    Without an end until now, without a beginning in the last days. ``tools`` are those that failed
+    most first, then the slowest.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        begin: datetime | None,
-        end: datetime | None,
-        link: Callable[[dict[str, Any]], str],
-    ) -> None:
-        self._link = link
+    def __init__(self, records: Records, begin: datetime | None, end: datetime | None) -> None:
         bounds = _bounds(begin, end)
         found = records.filter(started_at__gte=bounds[0], started_at__lt=bounds[-1]).order_by()
         counts = {
@@ -433,21 +382,7 @@ class Usage:
             )
         )
         ordered = tools.order_by("-failures", F("average").desc(nulls_last=True), "tool")
-        self.tools = [ToolUse(link=link({"tool": row["tool"]}), **row) for row in ordered]
-
-    @property
-    def bars(self) -> Iterator[tuple[str, list[Bar]]]:
-        """Yield the name of each time, with its numbers."""
-        for each in self.times:
-            since, until = (f"{moment:%Y-%m-%dT%H:%M}" for moment in (each.begin, each.end))
-            shown = {"since": since, "until": until, "when": None}
-            yield (
-                each.name,
-                [
-                    Bar(kind, number, self._link({**shown, "outcome": OUTCOMES[kind]}))
-                    for kind, number in each.counts.items()
-                ],
-            )
+        self.tools = [ToolUse(**row) for row in ordered]
 
 
 def _bounds(begin: datetime | None, end: datetime | None) -> list[datetime]:

@@ -220,18 +220,14 @@ class ToolChangeList(ChangeList):
             row.definition = definition
 
     @property
-    def row_groups(self) -> list[RowGroup]:
+    def row_groups(self) -> Iterator[RowGroup]:
         """The rows of this page in their groups; without groups, one that has no name."""
         rows: list[Any] = list(self.result_list)
-        if not self.group_names:
-            return [RowGroup("", len(rows), ":")]
-        groups, begin = [], 0
-        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, "")):
-            size = len(list(found))
-            part = f"{begin}:{begin + size}"
-            groups.append(RowGroup(name or gettext("Without a tool at present"), size, part))
-            begin += size
-        return groups
+        without, begin = gettext("Without a tool at present") if self.group_names else "", 0
+        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, without)):
+            end = begin + len(list(found))
+            yield RowGroup(name, end - begin, f"{begin}:{end}")
+            begin = end
 
 
 def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -19,14 +18,14 @@ from django.http import (
     HttpResponseRedirect,
     JsonResponse,
 )
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.approvals import approve, changed, changed_fields, definitions, effects
+from mcp_bridge.admin.approvals import changed, changed_fields, definitions, effects
 from mcp_bridge.admin.audience import seen
-from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm
+from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, cell
 from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
@@ -42,6 +41,7 @@ from mcp_bridge.admin.try_tool import try_page
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import mark_approved
 
 # The tools on a page of those that wait, which is as many as a person reads in one go.
 PER_PAGE: Final = 20
@@ -217,44 +217,28 @@ class ToolSettingAdmin(BridgeAdmin):
         return True
 
     @admin.display(description=_("tool"), ordering="name")
-    def tool(self, row: Any) -> SafeString | str:
-        title = row.definition.entry.title
-        if not title:
-            return str(row.name)
-        return format_html('{} <span class="mcp-name">{}</span>', title, row.name)
+    def tool(self, row: Any) -> SafeString:
+        return self._cell("tool", row)
 
     @admin.display(description=_("what it does"))
     def what_it_does(self, row: Any) -> SafeString:
-        entry = row.definition.entry
-        badge = '<span class="mcp-badge mcp-badge-{}">{}</span>'
-        # So that a long path can be broken.
-        parts = ((part,) for part in entry.source.split("/"))
-        return format_html(
-            '{}<div class="mcp-badges">{}</div><div class="mcp-path">{}</div>',
-            entry.summary,
-            format_html_join(" ", badge, entry.badges),
-            format_html_join(SafeString("/<wbr>"), "{}", parts),
-        )
+        return self._cell("what_it_does", row)
 
     @admin.display(description=_("status"))
     def status(self, row: Any) -> SafeString:
-        entry = row.definition.entry
-        kind = "served" if entry.is_served else entry.status.value
-        return format_html('<span class="mcp-status-{}">{}</span>', kind, entry.label)
+        return self._cell("status", row)
 
     @admin.display(description=_("who can use it"))
     def who_can_use_it(self, row: Any) -> SafeString:
+        return self._cell("who_can_use_it", row)
+
+    @admin.display(description=_("last called"), ordering=F("last_call").asc(nulls_first=True))
+    def last_called(self, row: Any) -> SafeString:
+        return self._cell("last_called", row)
+
+    def _cell(self, name: str, row: Any) -> SafeString:
         shown = row.definition
-        lines = [
-            ("mcp-path", ", ".join(title for _name, title in shown.needed)),
-            ("mcp-limits", "; ".join(shown.entry.limits)),
-            ("mcp-warning", shown.warning if shown.entry.is_served else ""),
-        ]
-        return format_html(
-            "{}{}",
-            shown.who,
-            format_html_join("", '<div class="{}">{}</div>', (line for line in lines if line[1])),
-        )
+        return cell(name, {"row": row, "definition": shown, "entry": shown.entry})
 
     @admin.display(description=_("calls"), ordering="week_calls")
     def calls_in_a_week(self, row: Any) -> SafeString | str:
@@ -267,17 +251,6 @@ class ToolSettingAdmin(BridgeAdmin):
         failed = ngettext("%(count)d failed", "%(count)d failed", failures)
         failed %= {"count": failures}
         return format_html('{}, <span class="mcp-warning">{}</span>', words, failed)
-
-    @admin.display(
-        description=_("last called"),
-        ordering=F("last_call").asc(nulls_first=True),
-    )
-    def last_called(self, row: Any) -> SafeString | str:
-        if row.last_call is None:
-            return gettext("not called yet")
-        # The word stands where the row is a card, which has no heading.
-        label, time = gettext("Last called:"), display_for_value(row.last_call, "")
-        return format_html('<span class="mcp-label">{} </span>{}', label, time)
 
     @admin.display(description=_("tokens"))
     def tokens(self, row: Any) -> int:
@@ -311,8 +284,6 @@ class ToolSettingAdmin(BridgeAdmin):
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
         """Show the tools that wait for approval; a POST approves those of them that are ticked."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
         if request.method == "POST":
             self._approve(request, _ticked(request))
             return HttpResponseRedirect(self.address("waiting"))
@@ -361,9 +332,15 @@ class ToolSettingAdmin(BridgeAdmin):
             for name, row in rows.items():
                 if not self.has_change_permission(request, row):
                     raise PermissionDenied
-                if approve(Entry(row, tools[name]), shown[name], request.user, switch_on=is_new):
-                    self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
-                    approved.append(row)
+                entry = Entry(row, tools[name])
+                if entry.fingerprint != shown[name] or not (is_new or entry.waits):
+                    continue
+                if is_new:
+                    row.chosen = row.enabled = True
+                mark_approved(row, tools[name], by=request.user)
+                row.save()
+                self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
+                approved.append(row)
         count = len(approved)
         text = ngettext("%(count)d tool is approved.", "%(count)d tools are approved.", count)
         if is_new:
@@ -388,8 +365,6 @@ class ToolSettingAdmin(BridgeAdmin):
 
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
         """Show a page of the candidates that are not switched on, none of which is built."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
         form = FilterForm(request)
         context: Context = {
             "title": gettext("Candidates"),
@@ -442,8 +417,6 @@ class ToolSettingAdmin(BridgeAdmin):
 
     def sees_view(self, request: HttpRequest) -> HttpResponse:
         """Show the tools that somebody sees, and why not the rest, to those who may view users."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
         return self.page(request, "sees", seen(request))
 
 

@@ -87,8 +87,8 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, setting: ToolSetting
     context |= {"form": form, "media": model_admin.media + form.media + _RESULTS}
     if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
         return model_admin.page(request, "try", context)
-    arguments = form.arguments()
-    if entry.asks_first and "_confirmed" not in request.POST:
+    arguments, asks_first = form.arguments(), entry.shown.is_irreversible
+    if asks_first and "_confirmed" not in request.POST:
         context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
         # The filled-in fields, to be sent once more.
         context["sent"] = [
@@ -98,7 +98,7 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, setting: ToolSetting
             for value in values
         ]
         return model_admin.page(request, "confirm", context)
-    outcome = call(setting.name, arguments, request, confirmed=entry.asks_first)
+    outcome = call(setting.name, arguments, request, confirmed=asks_first)
     if outcome.result is not None:
         context["shown"] = shown(outcome.result)
         form.add_tool_errors(context["shown"].errors)

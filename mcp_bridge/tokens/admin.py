@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -18,8 +18,7 @@ from django.forms import (
 )
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
@@ -27,7 +26,7 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import permission_title
-from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key, may_view_users
+from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, cell, may_view_users
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -61,14 +60,6 @@ class NamesField(MultipleChoiceField):
 
     def clean(self, value: object) -> str | None:
         return " ".join(super().clean(value)) or None
-
-
-class UserSelect(AutocompleteSelect):
-    """Django's searchable select, shown again after a forged key as well."""
-
-    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
-        users = get_user_model()
-        return super().optgroups(name, [each for each in value if is_key(each, users)], attr)
 
 
 @admin.register(Token)
@@ -119,11 +110,6 @@ class TokenAdmin(PagesAdmin):
             # To them a token of somebody else is as one that does not exist.
             raise PermissionDenied
         return token
-
-    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
-        # Only where the site's user model is in the same admin, and can be searched there.
-        users = self.admin_site._registry.get(get_user_model())
-        return ["user"] if users is not None and users.get_search_fields(request) else []
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         # The field takes what the page asks for: a row of the users, or the name of one.
@@ -194,7 +180,7 @@ class TokenAdmin(PagesAdmin):
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         text = gettext("A token for this user would give rights that you do not have.")
         if not may_view_users(request):
-            # Neither Django's search nor its list of users would open.
+            # Django's list of users would not open.
             text = gettext("There is no such user, or none for whom you may issue a token.")
             kwargs |= {
                 "widget": AdminTextInputWidget,
@@ -202,8 +188,6 @@ class TokenAdmin(PagesAdmin):
                 "help_text": gettext("The user's name, as used to log in."),
                 "error_messages": {"invalid_choice": text},
             }
-        elif db_field.name in self.get_autocomplete_fields(request):
-            kwargs["widget"] = UserSelect(db_field, self.admin_site, using=kwargs.get("using"))
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
 
         def check_user(user: AbstractBaseUser) -> None:
@@ -285,14 +269,9 @@ class TokenAdmin(PagesAdmin):
         return limit(token.tools, {})
 
     @admin.display(description=_("revoke"))
-    def revocation(self, token: Any) -> str | None:
-        if token.revoked_at is not None:
-            return gettext("outgrown") if token.outgrown else gettext("revoked")
-        if not token.may_be_revoked:
-            return None
+    def revocation(self, token: Token) -> SafeString:
         address = self.address("revoke", token.pk)
-        label = gettext("Revoke %(token)s") % {"token": token}
-        return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Revoke"))
+        return cell("revocation", {"token": token, "address": address})
 
     @admin.action(description=_("Revoke selected tokens"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
@@ -324,5 +303,4 @@ def limit(names: str | None, words: Mapping[str, str]) -> str:
     if names is None:
         return gettext("not limited")
     labels = labelled({name: words.get(name, "") for name in names.split()})
-    lines = format_html_join(mark_safe("<br>"), "{}", ((label,) for _name, label in labels))
-    return lines or gettext("none")
+    return "\n".join(label for _name, label in labels) or gettext("none")
