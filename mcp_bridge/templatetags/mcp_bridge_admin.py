@@ -11,16 +11,16 @@ from django.http import HttpRequest
 from django.template import RequestContext
 
 from mcp_bridge.admin.audience import permission_title
-from mcp_bridge.admin.front_page import FrontPage, counts_in
+from mcp_bridge.admin.front_page import counts_in, front_page
 
 register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def mcp_front_page(context: RequestContext) -> FrontPage:
+def mcp_front_page(context: RequestContext) -> dict[str, Any]:
     """Return what the front page shows to the user, in the admin site of the page."""
     request: HttpRequest = context["request"]
-    return FrontPage(_site(request), request, context["available_apps"])
+    return front_page(_site(request), request, context["available_apps"])
 
 
 @register.simple_tag
