@@ -14,19 +14,16 @@ from django.contrib.messages import constants
 from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.text import Truncator, capfirst
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import Audience, Audiences, named, permission_titles
 from mcp_bridge.admin.base import may_view_users
 from mcp_bridge.admin.entries import HINTS, Entry
 from mcp_bridge.admin.schema_tables import LIMITS, spelled
-from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.text import printable
 from mcp_bridge.registry.fingerprints import differences
 
-# The most tools of one change that messages name.
-MOST_NAMED: Final = 10
 # The most characters of a value in the history.
 _MOST_CHARACTERS: Final = 80
 # Texts of more words than this are compared line by line, and of more lines not at all.
@@ -91,12 +88,6 @@ class Change(NamedTuple):
     path: str
     before: list[Piece] | None
     now: list[Piece] | None
-
-    @property
-    def kind(self) -> str:
-        if self.before is None:
-            return gettext("added")
-        return gettext("removed") if self.now is None else gettext("changed")
 
 
 class Definition(NamedTuple):
@@ -181,29 +172,6 @@ def definitions(entries: Iterable[Entry]) -> list[Definition]:
         else Definition(entry, None, ())
         for entry, rule in found
     ]
-
-
-def effects(rows: Sequence[ToolSetting]) -> list[tuple[str, int]]:
-    """Return the effect of a change on each tool, MOST_NAMED at most, and on how many more."""
-    found = [each.effect for each in definitions(map(Entry.of, rows[:MOST_NAMED]))]
-    if (rest := len(rows) - len(found)) > 0:
-        text = ngettext(
-            "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
-        )
-        found.append((text % {"count": rest}, constants.SUCCESS))
-    return found
-
-
-def changed_fields(form: Any) -> str:
-    """Return the fields that a form has changed, each with its value before and now."""
-    return "; ".join(
-        changed(
-            str(form.fields[name].label),
-            form.get_initial_for_field(form.fields[name], name),
-            form.cleaned_data[name],
-        )
-        for name in form.changed_data
-    )
 
 
 def changed(label: str, before: object, now: object) -> str:

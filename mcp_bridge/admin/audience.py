@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from django.apps import apps
-from django.contrib.auth import get_permission_codename, get_user_model
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -183,14 +184,11 @@ def permission_titles(names: Iterable[str]) -> dict[str, str]:
     for name, model, stored in _permissions(titles, "content_type__model", "name"):
         titles[name] = stored
         label, _dot, codename = name.partition(".")
-        try:
+        action = codename.partition("_")[0]
+        with suppress(LookupError):
             meta = apps.get_model(label, model)._meta
-        except LookupError:
-            continue
-        for action in _STANDARD:
             # Django stores it in the words of the code; a site may have given it others since.
-            is_djangos = stored == f"Can {action} {meta.verbose_name_raw}"
-            if is_djangos and codename == get_permission_codename(action, meta):
+            if action in _STANDARD and stored == f"Can {action} {meta.verbose_name_raw}":
                 titles[name] = permission_title(action, meta)
     return titles
 

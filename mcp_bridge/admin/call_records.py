@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partialmethod
+from types import SimpleNamespace
 from typing import Any, Final
 
 from django.apps import apps
@@ -113,6 +114,37 @@ class KeysFirst(Paginator):
         return page
 
 
+def as_csv(rows: Rows) -> Iterator[str]:
+    """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
+    writer = csv.writer(SimpleNamespace(write=str))
+    # Excel reads UTF-8 only where a byte order mark says so.
+    yield f"\ufeff{writer.writerow(COLUMNS)}"
+    for row in rows:
+        yield writer.writerow(map(_cell, row))
+
+
+def as_json(rows: Rows) -> Iterator[str]:
+    """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
+    before = "["
+    for row in rows:
+        record = dict(zip(COLUMNS, row, strict=True))
+        record["arguments"] = json.loads(str(record["arguments"] or "null"))
+        record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
+        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    return _FORMULA.sub(r"\1'", harmless(_text(value)))
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
 @admin.register(ToolCallRecord)
 class ToolCallRecordAdmin(BridgeAdmin):
     """The calls and refusals; nothing here can be changed."""
@@ -207,7 +239,6 @@ class ToolCallRecordAdmin(BridgeAdmin):
             is_cut = changelist.query and changelist.result_count >= MOST_FOUND
             context |= {
                 "usage": Usage(changelist.queryset, shown.begin, shown.end),
-                "filters": request.GET.urlencode(),
                 "is_recorded": conf.AUDIT is not None,
                 "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
                 "found_at_most": MOST_FOUND if is_cut else None,
@@ -265,7 +296,13 @@ class ToolCallRecordAdmin(BridgeAdmin):
             if all(query.values()):
                 yield text, self.address("changelist", query=query)
 
-    def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
+    def export(
+        self,
+        request: HttpRequest,
+        kind: str,
+        media: str,
+        write: Callable[[Rows], Iterator[str]],
+    ) -> HttpResponseBase:
         """Send the records that the list shows with the same filters, all pages of them."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
@@ -274,13 +311,11 @@ class ToolCallRecordAdmin(BridgeAdmin):
             changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
-        shown, today = _time_filter(changelist), f"{local_now():%Y-%m-%d}"
-        days = f"all-{today}"
-        if shown.begin or shown.last:
-            first, last = (each and f"{each:%Y-%m-%d}" for each in (shown.begin, shown.last))
-            days = f"{first or 'first'}-to-{last or today}"
+        shown = _time_filter(changelist)
+        first = "first-to" if shown.last else "all"
+        first = f"{shown.begin:%Y-%m-%d}-to" if shown.begin else first
+        days = f"{first}-{shown.last or local_now():%Y-%m-%d}"
         rows = changelist.queryset.select_related(None).values_list(*FIELDS).iterator()
-        media, write = _KINDS[kind]
         headers = {
             "Content-Disposition": f'attachment; filename="calls-{days}.{kind}"',
             "Cache-Control": "private, no-store",
@@ -289,8 +324,8 @@ class ToolCallRecordAdmin(BridgeAdmin):
             write(rows), content_type=f"{media}; charset=utf-8", headers=headers
         )
 
-    csv_view = partialmethod(export, kind="csv")
-    json_view = partialmethod(export, kind="json")
+    csv_view = partialmethod(export, kind="csv", media="text/csv", write=as_csv)
+    json_view = partialmethod(export, kind="json", media="application/json", write=as_json)
 
     @admin.display(description=_("user and client"), ordering="user_name")
     def caller(self, record: ToolCallRecord) -> SafeString:
@@ -333,46 +368,3 @@ def _keeps_arguments() -> bool:
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:
     return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
-
-
-class _Line:
-    def write(self, line: str) -> str:
-        return line
-
-
-def as_csv(rows: Rows) -> Iterator[str]:
-    """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
-    writer = csv.writer(_Line())
-    # Excel reads UTF-8 only where a byte order mark says so.
-    yield f"\ufeff{writer.writerow(COLUMNS)}"
-    for row in rows:
-        yield writer.writerow(map(_cell, row))
-
-
-def as_json(rows: Rows) -> Iterator[str]:
-    """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
-    before = "["
-    for row in rows:
-        record = dict(zip(COLUMNS, row, strict=True))
-        record["arguments"] = json.loads(str(record["arguments"] or "null"))
-        record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
-        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
-        before = ","
-    yield "[]\n" if before == "[" else "\n]\n"
-
-
-def _cell(value: object) -> object:
-    if value is None or isinstance(value, int | float):
-        return value
-    return _FORMULA.sub(r"\1'", harmless(_text(value)))
-
-
-def _text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-# The media type and the writer of each kind of file.
-_KINDS: Final[Mapping[str, tuple[str, Callable[[Rows], Iterator[str]]]]] = {
-    "csv": ("text/csv", as_csv),
-    "json": ("application/json", as_json),
-}

@@ -13,7 +13,6 @@ from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
 from django.db.models import Avg, Case, F, IntegerField, Max, Q, QuerySet, Sum, When
 from django.http import HttpRequest
 from django.utils import timezone
@@ -141,6 +140,7 @@ class RecordFilter(SimpleListFilter):
     """A filter by the conditions of its choices, which refuses any other value."""
 
     conditions: Mapping[str, Q]
+    labels: Mapping[str, Any] = {}
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -149,7 +149,7 @@ class RecordFilter(SimpleListFilter):
             raise IncorrectLookupParameters(ValueError(wanted))
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(name, name) for name in self.conditions]
+        return [(name, self.labels.get(name, name)) for name in self.conditions]
 
     def queryset(self, request: HttpRequest, queryset: Records) -> Records:
         wanted = self.value()
@@ -178,33 +178,19 @@ class OutcomeFilter(RecordFilter):
         "cancelled": Q(outcome=Outcome.CANCELLED),
         "ran": RAN,
     }
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        labels = {
-            "waits": _("waits for a person"),
-            "started": _("runs now"),
-            "ran": _("ran, however it ended"),
-        }
-        return [(name, labels.get(name) or Outcome(name).label) for name in self.conditions]
+    labels = {
+        **dict(Outcome.choices),
+        "waits": _("waits for a person"),
+        "started": _("runs now"),
+        "ran": _("ran, however it ended"),
+    }
 
 
-class FormFilter(SimpleListFilter):
-    """A filter with a form of its own; ``kept`` are the other parameters of the address."""
-
-    # What the form itself sends.
-    own: tuple[str, ...] = ()
-
-    @property
-    def kept(self) -> list[tuple[str, str]]:
-        """The parameters of the address that the form does not send itself, but for the page."""
-        own = (self.parameter_name, *self.own, PAGE_VAR, ERROR_FLAG)
-        sent = self.request.GET.lists()
-        return [(name, value) for name, values in sent if name not in own for value in values]
-
-
-class NameFilter(FormFilter):
+class NameFilter(SimpleListFilter):
     """Filter by a name that is typed or chosen from those that are proposed."""
 
+    # What its form sends besides.
+    own = ()
     template = "mcp_bridge/admin/filter_name.html"
 
     def queryset(self, request: HttpRequest, queryset: Records) -> Records:
@@ -240,7 +226,7 @@ class UserFilter(NameFilter):
         return [(name, name) for name in names[:_MOST_PROPOSED]]
 
 
-class TimeFilter(FormFilter):
+class TimeFilter(SimpleListFilter):
     """
     Filter by time: a range that has a name, or one's own from one day or time to another.
 

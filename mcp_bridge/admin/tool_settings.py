@@ -23,9 +23,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.approvals import changed, changed_fields, definitions, effects
+from mcp_bridge.admin.approvals import changed, definitions
 from mcp_bridge.admin.audience import seen
-from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, cell
+from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, column
 from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
@@ -45,6 +45,8 @@ from mcp_bridge.registry.tool_status import mark_approved
 
 # The tools on a page of those that wait, which is as many as a person reads in one go.
 PER_PAGE: Final = 20
+# The most tools of one change that messages name.
+MOST_NAMED: Final = 10
 
 
 class ToolSettingForm(RevisedForm):
@@ -114,6 +116,7 @@ class ToolSettingAdmin(BridgeAdmin):
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
     actions = ["switch_on", "switch_off"]
+    try_view = try_page
 
     class Media:
         js = ["mcp_bridge/tools.js"]
@@ -173,7 +176,15 @@ class ToolSettingAdmin(BridgeAdmin):
     ) -> Any:
         """Return the changed values for the history; Django's own text where there are none."""
         default = super().construct_change_message(request, form, formsets, add)
-        return changed_fields(form) or default
+        texts = (
+            changed(
+                str(form.fields[name].label),
+                form.get_initial_for_field(form.fields[name], name),
+                form.cleaned_data[name],
+            )
+            for name in form.changed_data
+        )
+        return "; ".join(texts) or default
 
     def response_change(self, request: HttpRequest, obj: ToolSetting) -> HttpResponse:
         self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
@@ -187,9 +198,14 @@ class ToolSettingAdmin(BridgeAdmin):
         return response
 
     def say_effects(self, request: HttpRequest, *rows: ToolSetting) -> None:
-        """Say of each tool that was changed who can use it now."""
-        for text, level in effects(rows):
-            self.message_user(request, text, level)
+        """Say of each tool that was changed who can use it now, MOST_NAMED at most."""
+        for each in definitions(map(Entry.of, rows[:MOST_NAMED])):
+            self.message_user(request, *each.effect)
+        if (rest := len(rows) - MOST_NAMED) > 0:
+            text = ngettext(
+                "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
+            )
+            self.message_user(request, text % {"count": rest}, messages.SUCCESS)
 
     def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Switch a tool on or off as posted; return for a script what that has changed."""
@@ -216,29 +232,11 @@ class ToolSettingAdmin(BridgeAdmin):
         self.log_change(request, row, changed(label, not on, on))
         return True
 
-    @admin.display(description=_("tool"), ordering="name")
-    def tool(self, row: Any) -> SafeString:
-        return self._cell("tool", row)
-
-    @admin.display(description=_("what it does"))
-    def what_it_does(self, row: Any) -> SafeString:
-        return self._cell("what_it_does", row)
-
-    @admin.display(description=_("status"))
-    def status(self, row: Any) -> SafeString:
-        return self._cell("status", row)
-
-    @admin.display(description=_("who can use it"))
-    def who_can_use_it(self, row: Any) -> SafeString:
-        return self._cell("who_can_use_it", row)
-
-    @admin.display(description=_("last called"), ordering=F("last_call").asc(nulls_first=True))
-    def last_called(self, row: Any) -> SafeString:
-        return self._cell("last_called", row)
-
-    def _cell(self, name: str, row: Any) -> SafeString:
-        shown = row.definition
-        return cell(name, {"row": row, "definition": shown, "entry": shown.entry})
+    tool = column("tool", _("tool"), "name")
+    what_it_does = column("what_it_does", _("what it does"))
+    status = column("status", _("status"))
+    who_can_use_it = column("who_can_use_it", _("who can use it"))
+    last_called = column("last_called", _("last called"), F("last_call").asc(nulls_first=True))
 
     @admin.display(description=_("calls"), ordering="week_calls")
     def calls_in_a_week(self, row: Any) -> SafeString | str:
@@ -410,10 +408,6 @@ class ToolSettingAdmin(BridgeAdmin):
             "back": back,
         }
         return self.page(request, "switch_on", context)
-
-    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
-        return try_page(self, request, self.viewed(request, object_id))
 
     def sees_view(self, request: HttpRequest) -> HttpResponse:
         """Show the tools that somebody sees, and why not the rest, to those who may view users."""

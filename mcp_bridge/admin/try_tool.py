@@ -72,8 +72,9 @@ _RESULTS: Final = forms.Media(js=["mcp_bridge/results.js"])
 Read = Callable[[str], object]
 
 
-def try_page(model_admin: PagesAdmin, request: HttpRequest, setting: ToolSetting) -> HttpResponse:
+def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     """Show a form of a tool's parameters; a POST of it calls the tool as the user."""
+    setting: ToolSetting = model_admin.viewed(request, object_id)
     entry = Entry.of(setting)
     context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
     context |= {"original": setting, "entry": entry}
