@@ -13,15 +13,15 @@ from typing import Any, Final, NamedTuple
 from django.contrib.messages import constants
 from django.http import HttpRequest
 from django.utils.functional import Promise
-from django.utils.text import Truncator, capfirst
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import Audience, Audiences, named, permission_titles
-from mcp_bridge.admin.base import may_view_users
+from mcp_bridge.admin.base import cell, may_view_users
 from mcp_bridge.admin.entries import HINTS, Entry
 from mcp_bridge.admin.schema_tables import LIMITS, spelled
-from mcp_bridge.protocol.text import printable
+from mcp_bridge.protocol.text import cut, printable
 from mcp_bridge.registry.fingerprints import differences
 
 # The most characters of a value in the history.
@@ -101,30 +101,7 @@ class Definition(NamedTuple):
     @property
     def warning(self) -> str:
         """A warning if nobody can use it, or all can and it may change data; else ""."""
-        tool, audience = self.entry.shown, self.audience
-        if tool is None or audience is None:
-            return ""
-        if audience.public:
-            if tool.is_read_only or audience.further:
-                return ""
-            return gettext("Everybody can use it, signed in or not, and it may change data.")
-        if audience.count == 0:
-            if tool.access.groups is None:
-                return gettext(
-                    "Nobody can use it: no active user has the permissions that it needs."
-                )
-            if not tool.access.groups:
-                return gettext("Nobody can use it: it is only for groups, and no group is chosen.")
-            return gettext(
-                "Nobody can use it: no active user is in its groups and has the permissions that "
-                "it needs."
-            )
-        # MCP schema, ToolAnnotations: the default of destructiveHint is true.
-        may_delete = not tool.is_read_only and tool.annotations.get("destructiveHint", True)
-        # An access rule in code may refuse any of them.
-        if audience.is_every_user and not audience.further and may_delete:
-            return gettext("Every user of the site can use it, and it may delete or overwrite.")
-        return ""
+        return cell("warning", {"tool": self.entry.shown, "audience": self.audience})
 
     @property
     def changes(self) -> list[Change]:
@@ -162,7 +139,7 @@ class Definition(NamedTuple):
 
 def definitions(entries: Iterable[Entry]) -> list[Definition]:
     """Return entries as they are shown; at most seven queries."""
-    found = [(entry, entry.rule) for entry in entries]
+    found = [(entry, entry.shown.access if entry.shown else None) for entry in entries]
     rules = {rule for _entry, rule in found if rule}
     audiences = Audiences(rules)
     titles = permission_titles(name for rule in rules for name in rule.permissions)
@@ -187,7 +164,7 @@ def _written(value: Any) -> str:
         value = ", ".join(sorted(map(str, value)))
     if not value:
         return gettext("none")
-    text = Truncator(printable(" ".join(value.split()))).chars(_MOST_CHARACTERS)
+    text = cut(printable(" ".join(value.split())), _MOST_CHARACTERS)
     return gettext("“%(name)s”") % {"name": text}
 
 

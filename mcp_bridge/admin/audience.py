@@ -263,12 +263,6 @@ class Chosen:
     group: Group | None = None
 
     @property
-    def name(self) -> str:
-        if self.group is not None:
-            return gettext("A member of %(group)s") % {"group": self.group}
-        return str(self.user.get_username()) if self.user else gettext("Nobody signed in")
-
-    @property
     def is_accepted(self) -> bool:
         return self.user is None or is_accepted(self.user)
 

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -268,11 +268,6 @@ class BridgeAdmin(PagesAdmin):
     def list_context(self, request: HttpRequest) -> Context:
         """Return what the template of the list needs beside Django's own."""
         return {}
-
-    def say_count(self, request: HttpRequest, text: str, count: int) -> None:
-        """Say how many rows have changed: a warning if none has."""
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
 
     @contextmanager
     def decision(self, request: HttpRequest) -> Iterator[None]:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.admin.schema_tables import Row, parameters
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
@@ -119,14 +119,9 @@ class Entry:
         return cut(_SENTENCE.split(paragraph, 1)[0], 160)
 
     @property
-    def rule(self) -> AccessRule | None:
-        """The rule of those who may see it when it is served."""
-        return None if self.shown is None else self.shown.access
-
-    @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that a client needs for it, from the code and the settings."""
-        return () if self.rule is None else self.rule.scopes
+        return () if self.shown is None else self.shown.access.scopes
 
     @property
     def waits(self) -> bool:
@@ -165,21 +160,9 @@ class Entry:
         return [*hints(self.tool), *confirm]
 
     @property
-    def limits(self) -> list[str]:
-        """What the administrators have set for it, each in a few words."""
-        setting, limits = self.setting, []
-        if setting.restricted:
-            names = ", ".join(sorted(str(group) for group in setting.groups.all()))
-            limits.append(gettext("only for: %(groups)s") % {"groups": names or gettext("nobody")})
-        if setting.rate:
-            limits.append(setting.rate)
-        if setting.confirm:
-            limits.append(gettext("asks first"))
-        if setting.scopes:
-            limits.append(gettext("scopes: %(scopes)s") % {"scopes": setting.scopes})
-        if setting.title or setting.description:
-            limits.append(gettext("other words"))
-        return limits
+    def groups(self) -> str:
+        """The groups that administrators have limited it to, in a line."""
+        return ", ".join(sorted(str(group) for group in self.setting.groups.all()))
 
     @property
     def rate(self) -> str | None:

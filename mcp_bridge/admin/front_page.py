@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from mcp_bridge.admin.base import Context, PagesAdmin, may
 from mcp_bridge.admin.entries import entries_for, numbers
-from mcp_bridge.admin.pending_calls import ShownCall
+from mcp_bridge.admin.pending_calls import shown_call
 from mcp_bridge.admin.records import (
     FAILED,
     THROTTLED,
@@ -96,7 +96,7 @@ def front_page(site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, A
     if may(site, request, PendingCall):
         # The newest of the calls that wait, those that the user may decide on.
         calls = calls_for(request).select_related("user")[:MOST]
-        held = [ShownCall(call, cast("User", request.user)) for call in calls]
+        held = [shown_call(call, cast("User", request.user)) for call in calls]
         context |= {
             "held": held,
             "held_count": len(held) if len(held) < MOST else count(PendingCall, request),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -31,7 +30,6 @@ from mcp_bridge.confirmation.decisions import (
     refuse,
     set_aside,
 )
-from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
 
@@ -72,44 +70,29 @@ class StatusFilter(SimpleListFilter):
         return islice(super().choices(changelist), 1, None)
 
 
-@dataclass(frozen=True)
-class ShownCall:
-    """A call as a page shows it to a user who may decide on it."""
+def shown_call(pending: PendingCall, user: User) -> Context:
+    """Return a call as a page shows it to a user who may decide on it."""
+    tool = registry.snapshot.tools.get(pending.tool)
+    waits = pending.status == Status.WAITING
+    description = str(tool.description) if tool else ""
+    return {
+        "pending": pending,
+        "tool": tool,
+        "hints": [str(full) for _short, full in hints(tool)] if tool else [],
+        "waits": waits,
+        # Why the user cannot approve it.
+        "obstacle": obstacle_to(pending, user) if waits else "",
+        # Whether the front page shows all that a person has to read.
+        "is_short": len(description) + len(pending.arguments) <= _SHORT,
+        "proof": proof_of(pending, user),
+    }
 
-    pending: PendingCall
-    user: User
 
-    @property
-    def tool(self) -> Tool | None:
-        return registry.snapshot.tools.get(self.pending.tool)
-
-    @property
-    def hints(self) -> list[str]:
-        """Each of the tool's hints as a sentence."""
-        return [str(full) for _short, full in hints(self.tool)] if self.tool else []
-
-    @property
-    def waits(self) -> bool:
-        return self.pending.status == Status.WAITING
-
-    @property
-    def obstacle(self) -> str:
-        """Why the user cannot approve it, where it waits."""
-        return obstacle_to(self.pending, self.user) if self.waits else ""
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the front page shows all that a person has to read."""
-        description = str(self.tool.description) if self.tool else ""
-        return len(description) + len(self.pending.arguments) <= _SHORT
-
-    @property
-    def proof(self) -> str:
-        """What a page gives out with the arguments of a call, which proves that it showed them."""
-        row = self.pending
-        shown = f"{self.user.pk} {row.pk} {row.tool} {row.arguments}"
-        proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
-        return f"{row.pk}-{proof.hexdigest()}"
+def proof_of(pending: PendingCall, user: User) -> str:
+    """Return what a page gives out with the arguments of a call: it proves that it showed them."""
+    shown = f"{user.pk} {pending.pk} {pending.tool} {pending.arguments}"
+    proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
+    return f"{pending.pk}-{proof.hexdigest()}"
 
 
 @admin.register(PendingCall)
@@ -166,7 +149,7 @@ class PendingCallAdmin(BridgeAdmin):
         context = {
             "title": gettext("Pending call"),
             "original": pending,
-            "shown": ShownCall(pending, cast("User", request.user)),
+            "shown": shown_call(pending, cast("User", request.user)),
             "may_decide": may_decide,
             "next": self.following(request, pending) if may_decide else None,
         }
@@ -177,7 +160,7 @@ class PendingCallAdmin(BridgeAdmin):
         if request.method == "POST":
             return self._decide_on_ticked(request)
         shown, others = self._to_read(request)
-        rest = self.decidable(request).exclude(pk__in=[each.pending.pk for each in shown])
+        rest = self.decidable(request).exclude(pk__in=[each["pending"].pk for each in shown])
         context = {
             "title": gettext("Decide on several calls"),
             "calls": shown,
@@ -187,7 +170,7 @@ class PendingCallAdmin(BridgeAdmin):
         }
         return self.page(request, "decide", context)
 
-    def _to_read(self, request: HttpRequest) -> tuple[list[ShownCall], list[tuple[Any, str]]]:
+    def _to_read(self, request: HttpRequest) -> tuple[list[Context], list[tuple[Any, str]]]:
         """
         Return the calls that the user may decide on here, and the others with the reason.
 
@@ -196,12 +179,12 @@ class PendingCallAdmin(BridgeAdmin):
         user, calls = cast("User", request.user), self.decidable(request)
         if named := _keys(request.GET.getlist("call")):
             calls = self.get_queryset(request).filter(pk__in=named)
-        shown: list[ShownCall] = []
+        shown: list[Context] = []
         others: list[tuple[Any, str]] = []
         left = MOST_CHARACTERS
         for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
-            each = ShownCall(row, user)
-            reason = each.obstacle if each.waits else row.get_status_display()
+            each = shown_call(row, user)
+            reason = each["obstacle"] if each["waits"] else row.get_status_display()
             if not reason and not self.has_change_permission(request, row):
                 reason = gettext("You may not decide on it.")
             if not reason and shown and len(row.arguments) > left:
@@ -219,7 +202,7 @@ class PendingCallAdmin(BridgeAdmin):
             raise PermissionDenied
         user, ticked = cast("User", request.user), set(request.POST.getlist("call"))
         rows = self.get_queryset(request).filter(pk__in=_keys(ticked)).order_by("asked_at", "pk")
-        calls = {ShownCall(row, user).proof: row for row in rows}
+        calls = {proof_of(row, user): row for row in rows}
         chosen = [row for proof, row in calls.items() if proof in ticked]
         text = ""
         if not ticked:

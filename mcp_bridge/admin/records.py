@@ -243,6 +243,7 @@ class TimeFilter(SimpleListFilter):
         sent = {name: params.pop(name, [""])[-1].strip() for name in self.own}
         self.used_parameters |= {name: text for name, text in sent.items() if text}
         self.is_own, wanted = any(sent.values()), self.value()
+        self.has_times = any(len(text) > len(_A_DAY) for text in sent.values())
         self.begin: datetime | None = None
         self.end: datetime | None = None
         try:
@@ -268,16 +269,6 @@ class TimeFilter(SimpleListFilter):
     def last(self) -> datetime | None:
         """The last moment of the range."""
         return self.end and self.end - MOMENT
-
-    @property
-    def in_words(self) -> str:
-        """A range that is not of whole days in words."""
-        if all(len(self.used_parameters.get(each, "")) <= len(_A_DAY) for each in self.own):
-            return ""
-        return " – ".join(
-            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}" if each else "…"
-            for each in (self.begin, self.end)
-        )
 
 
 def _moment(text: str, *, is_end: bool = False) -> datetime | None:

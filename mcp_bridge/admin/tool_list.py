@@ -111,13 +111,9 @@ class GroupFilter(SimpleListFilter):
         return [("app", _("by app")), ("prefix", _("by the beginning of the name"))]
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        # Without the counts of Django's own, which say how many each choice would leave.
-        for value, text in [(None, _("As it fits")), *self.lookup_choices]:
-            yield {
-                "selected": self.value() == value,
-                "query_string": changelist.get_query_string({self.parameter_name: value}),
-                "display": text,
-            }
+        # Without what Django calls the first choice, by which a filter leaves out nothing.
+        first, *others = super().choices(changelist)
+        yield from ({**first, "display": _("As it fits")}, *others)
 
     def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
         return queryset

@@ -168,8 +168,11 @@ class ToolSettingAdmin(BridgeAdmin):
     ) -> None:
         # An approval that was written in between is not to be undone.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
         if form.changed_data:
-            request.__dict__.setdefault("_mcp_changed", []).append(obj)
+            self.say_effects(request, form.instance)
 
     def construct_change_message(
         self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
@@ -186,17 +189,6 @@ class ToolSettingAdmin(BridgeAdmin):
         )
         return "; ".join(texts) or default
 
-    def response_change(self, request: HttpRequest, obj: ToolSetting) -> HttpResponse:
-        self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
-        return super().response_change(request, obj)
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
-        response = super().changelist_view(request, extra_context)
-        self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
-        return response
-
     def say_effects(self, request: HttpRequest, *rows: ToolSetting) -> None:
         """Say of each tool that was changed who can use it now, MOST_NAMED at most."""
         for each in definitions(map(Entry.of, rows[:MOST_NAMED])):
@@ -211,9 +203,8 @@ class ToolSettingAdmin(BridgeAdmin):
         """Switch a tool on or off as posted; return for a script what that has changed."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        viewed = self.viewed(request, object_id)
         with self.decision(request):
-            row: Any = ToolSetting.objects.select_for_update().get(pk=viewed.pk)
+            row = self.viewed(request, object_id)
             if not self.has_change_permission(request, row):
                 raise PermissionDenied
             self._set_enabled(request, row, on=request.POST.get("enabled") == "on")
@@ -277,7 +268,8 @@ class ToolSettingAdmin(BridgeAdmin):
         if rest:
             more = ngettext("%(count)d was so before.", "%(count)d were so before.", rest)
             text += f" {more % {'count': rest}}"
-        self.say_count(request, text, number)
+        level = messages.SUCCESS if number else messages.WARNING
+        self.message_user(request, text % {"count": number}, level)
         self.say_effects(request, *switched)
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
@@ -347,7 +339,8 @@ class ToolSettingAdmin(BridgeAdmin):
                 "%(count)d candidates are switched on.",
                 count,
             )
-        self.say_count(request, text, count)
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count}, level)
         self.say_effects(request, *(() if is_new else approved))
         if others := sorted(shown.keys() - {row.name for row in approved}):
             text = gettext(

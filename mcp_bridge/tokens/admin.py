@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, QuerySet
-from django.forms import (
-    CheckboxSelectMultiple,
-    ModelForm,
-    MultipleChoiceField,
-    SplitDateTimeField,
-)
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -26,7 +21,7 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import permission_title
-from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, cell, may_view_users
+from mcp_bridge.admin.base import PagesAdmin, RevisedForm, cell, may_view_users
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -55,7 +50,7 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
     )
 
 
-class NamesField(MultipleChoiceField):
+class NamesField(forms.MultipleChoiceField):
     """Several names of a list, as one text with spaces between them; None for no name."""
 
     def clean(self, value: object) -> str | None:
@@ -104,9 +99,11 @@ class TokenAdmin(PagesAdmin):
         tokens = super().get_queryset(request)
         return tokens if self.may_view_all(request) else tokens.filter(user=request.user.pk)
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Token | None:
-        token: Token | None = super().get_object(request, *args, **kwargs)
-        if token is None and not self.may_view_all(request):
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        token = super().get_object(request, *args, **kwargs)
+        if token is not None:
+            token.may_be_revoked = self.has_revoke_permission(request, token)
+        elif not self.may_view_all(request):
             # To them a token of somebody else is as one that does not exist.
             raise PermissionDenied
         return token
@@ -167,13 +164,13 @@ class TokenAdmin(PagesAdmin):
             words = {tool.name: str(tool.title or "") for tool in tools}
         else:
             field = super().formfield_for_dbfield(db_field, request, **kwargs)
-            if isinstance(field, SplitDateTimeField):
+            if isinstance(field, forms.SplitDateTimeField):
                 # Django's words beside the two inputs are no labels of them.
                 parts = gettext("Date:"), gettext("Time:")
                 for widget, part in zip(field.widget.widgets, parts, strict=True):
                     widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
-        shown: Any = {"choices": labelled(words), "widget": CheckboxSelectMultiple}
+        shown: Any = {"choices": labelled(words), "widget": forms.CheckboxSelectMultiple}
         # Not the field's own, which is of texts.
         return Field.formfield(db_field, form_class=NamesField, **shown)
 
@@ -198,7 +195,7 @@ class TokenAdmin(PagesAdmin):
             field.validators = [*field.validators, check_user]
         return field
 
-    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
             # A token that was revoked in between stays so.
             obj.save(update_fields=form.changed_data)
@@ -222,12 +219,6 @@ class TokenAdmin(PagesAdmin):
         # Rendered here, where no report of an error shows the secret.
         return self.page(request, "issued_token", context).render()
 
-    def render_change_form(
-        self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        context["may_revoke"] = self.has_revoke_permission(request, context.get("original"))
-        return super().render_change_form(request, context, *args, **kwargs)
-
     def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show how clients are connected with a token whose secret is not known any more."""
         context = {"title": gettext("Connect"), "original": self.viewed(request, object_id)}
@@ -236,8 +227,8 @@ class TokenAdmin(PagesAdmin):
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask whether a token is to be revoked; a POST does it."""
-        token: Token = self.viewed(request, object_id)
-        if not self.has_revoke_permission(request, token):
+        token = self.viewed(request, object_id)
+        if not token.may_be_revoked:
             raise PermissionDenied
         if request.method == "POST":
             self.revoke_one(request, token)

@@ -214,17 +214,12 @@ def _columns() -> tuple[Field[Any, Any], ...]:
     return (*Token._meta.concrete_fields, *user._meta.concrete_fields)
 
 
-@cache
-def _attributes() -> list[str]:
-    return [field.attname for field in _columns()]
-
-
 def _token(query: CompiledQuery, digests: list[str]) -> Token | None:
     """Return the token and its user."""
     values = next(iter(query.run(digests)), None)
     if values is None:
         return None
-    names, mine = _attributes(), len(Token._meta.concrete_fields)
+    names, mine = [each.attname for each in _columns()], len(Token._meta.concrete_fields)
     token = Token.from_db(query.alias, names[:mine], values[:mine])
     of_user = Token._meta.get_field("user")
     user = of_user.related_model.from_db(query.alias, names[mine:], values[mine:])
