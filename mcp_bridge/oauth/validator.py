@@ -11,11 +11,7 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
-from oauth2_provider.models import (
-    AbstractApplication,
-    get_access_token_model,
-    get_refresh_token_model,
-)
+from oauth2_provider.models import get_access_token_model, get_refresh_token_model
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
@@ -73,7 +69,7 @@ class Validator(OAuth2Validator):
 
     def validate_user(self, username: str, password: str, client: Any, request: Request) -> bool:
         """Check a password for a client with that grant alone: others could try passwords."""
-        if not client.allows_grant_type(AbstractApplication.GRANT_PASSWORD):
+        if not client.allows_grant_type(client.GRANT_PASSWORD):
             raise UnauthorizedClientError(request=request)
         return bool(super().validate_user(username, password, client, request))
 
@@ -173,7 +169,7 @@ class Validator(OAuth2Validator):
         if any(map(str.strip, sent)):
             request.resource = [as_configured(each) for each in sent]
         super()._check_and_set_request_resource(request)
-        made_here = AbstractApplication.RegistrationSource.MANUAL
+        made_here = request.client.RegistrationSource.MANUAL
         if not request.resource and request.client.registration_source != made_here:
             request.resource = [conf.RESOURCE] if conf.RESOURCE else []
 
