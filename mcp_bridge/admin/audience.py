@@ -20,15 +20,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.authentication import is_accepted
-from mcp_bridge.access.policy import (
-    Refusal,
-    context_for,
-    has_own_policy,
-    lacking,
-    refusals,
-    unmet,
-)
-from mcp_bridge.admin.base import Context, is_key, may_view_users
+from mcp_bridge.access.policy import context_for, has_own_policy, lacking, refusals, unmet
+from mcp_bridge.admin.base import Context, cell, is_key, may_view_users
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.registry.registry import registry
@@ -46,21 +39,6 @@ _STANDARD: Final = {
     "delete": _("Can delete %(model)s"),
     "view": _("Can view %(model)s"),
 }
-# Why somebody does not see a tool: by the refusal, or by the status of one that is not served.
-_REASONS: Final[Mapping[str, Any]] = {
-    "authenticated": _("It takes signing in."),
-    "active": _("This user is not active."),
-    "scopes": _("The client lacks a scope."),
-    "predicate": _("The tool's own rule, in the site's program, says no."),
-    "policy": _("The site's own rule for all tools (ACCESS_POLICY) says no."),
-    ToolStatus.SERVED: _("It cannot be recorded, and is withheld: the site's log says why."),
-    ToolStatus.DISABLED: _("It is off."),
-    ToolStatus.NEW: _("It is new, and waits for approval."),
-    ToolStatus.CHANGED: _("It has changed, and waits for approval."),
-    ToolStatus.UNBUILT: _("It cannot be made a tool now."),
-}
-_OWN_RULE: Final = _("The tool's own rule, in the site's program, may refuse some.")
-_OWN_POLICY: Final = _("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,24 +98,23 @@ class Audiences:
         self._total = users.count()
         superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
         asked = {name for rule in rules for name in rule.permissions}
-        # Primary keys of the groups and of the users with each permission.
-        self._groups: dict[str, set[object]] = {name: set() for name in asked}
-        self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
-        name_of = {}
-        for name, key, group in _permissions(asked, "pk", "group"):
-            name_of[key] = name
-            self._groups[name] |= set() if group is None else {group}
-        direct = users.filter(user_permissions__in=name_of)
-        for user, key in direct.values_list("pk", "user_permissions"):
-            self._users[name_of[key]].add(user)
-        limits = (rule.groups or () for rule in rules)
-        groups: set[Any] = set().union(*limits, *self._groups.values())
+        granted = list(_permissions(asked, "pk", "group"))
+        groups = {key for rule in rules for key in rule.groups or ()}
+        groups |= {group for _name, _key, group in granted} - {None}
         self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
         self._members: defaultdict[object, set[object]] = defaultdict(set)
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
             self._members[group].add(user)
-        for name, holding in self._groups.items():
-            self._users[name].update(*(self._members[group] for group in holding))
+        # Primary keys of the groups and of the users with each permission.
+        self._groups: dict[str, set[object]] = {name: set() for name in asked}
+        self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
+        for name, _key, group in granted:
+            self._groups[name] |= {group} - {None}
+            self._users[name] |= self._members[group]
+        names = {key: name for name, key, _group in granted}
+        direct = users.filter(user_permissions__in=names)
+        for user, key in direct.values_list("pk", "user_permissions"):
+            self._users[names[key]].add(user)
 
     def of(self, rule: AccessRule) -> Audience:
         """Return the audience of one of the rules."""
@@ -214,17 +191,11 @@ def quoted(titles: Iterable[str]) -> str:
 def who_may(rules: Collection[AccessRule]) -> dict[AccessRule, str]:
     """Return who meets each rule, in words; at most one query."""
     titles = permission_titles(name for rule in rules for name in rule.permissions)
-    found = {}
+    found: dict[AccessRule, str] = {}
     for rule in rules:
-        words = gettext("everybody who is signed in")
-        if rule.public:
-            words = gettext("everybody, signed in or not")
-        elif rule.permissions:
-            names = quoted(titles[name] for name in rule.permissions)
-            words = gettext("everybody with %(permissions)s") % {"permissions": names}
-        if rule.predicate is not None:
-            words = gettext("%(who)s, as far as the tool's own rule allows") % {"who": words}
-        found[rule] = words
+        names = quoted(titles[name] for name in rule.permissions)
+        shown = {"public": rule.public, "permissions": names, "further": rule.predicate is not None}
+        found[rule] = cell("who_may", shown)
     return found
 
 
@@ -283,31 +254,25 @@ class Chosen:
         groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
         answers = []
         for entry in found:
-            tool, texts = served.get(entry.setting.name), []
+            tool, shown = served.get(entry.setting.name), Context()
             refusal: str | None = statuses.get(entry.setting.key, entry.status)
             if tool is not None:
                 refusal = refused[tool.name]
-            if refusal and refusal in _REASONS:
-                texts = [_REASONS[refusal]]
-            elif tool and refusal:
                 names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
-                lacks = [titles[name] for name in lacking(caller, tool.access.permissions)]
-                if refusal == "groups" and names:
-                    listed = get_text_list(names, gettext("or"))
-                    texts = [gettext("Not in %(groups)s.") % {"groups": listed}]
-                elif refusal == "groups":
-                    text = gettext("It is limited to groups, and none is chosen: nobody sees it.")
-                    texts, lacks = [text], []
-                if lacks:
-                    texts.append(gettext("Lacks %(permissions)s.") % {"permissions": quoted(lacks)})
-            elif tool and self.group is not None:
-                # Code of the site, which is not asked about a group, decides further.
-                texts += [_OWN_RULE] * (tool.access.predicate is not None)
-                texts += [_OWN_POLICY] * self.is_asked_further
-            answers.append(Answer(entry, refusal is None, " ".join(map(str, texts))))
+                shown = {
+                    "groups": get_text_list(names, gettext("or")),
+                    # Code of the site, which is not asked about a group, decides further.
+                    "own_rule": self.group is not None and tool.access.predicate is not None,
+                    "own_policy": self.is_asked_further,
+                }
+            if tool is not None and refusal in ("groups", "permissions"):
+                lacks = lacking(caller, tool.access.permissions)
+                shown["permissions"] = quoted(titles[name] for name in lacks)
+            reason = cell("reason", {"refusal": refusal, **shown})
+            answers.append(Answer(entry, refusal is None, reason))
         return sorted(answers, key=lambda answer: not answer.sees)
 
-    def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, Refusal | None]:
+    def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, str | None]:
         if not self.is_accepted:
             return {tool.name: "active" for tool in tools}
         if self.group is None:

@@ -15,14 +15,8 @@ from django.contrib.auth import get_permission_codename, get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.forms.utils import ErrorDict
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    HttpResponseBase,
-    HttpResponseRedirect,
-)
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -151,9 +145,9 @@ class PagesAdmin(admin.ModelAdmin):
         name = f"admin:{meta.app_label}_{meta.model_name}_{page}"
         return reverse(name, args=args, query=query, current_app=self.admin_site.name)
 
-    def back_to(self, row: models.Model) -> HttpResponseRedirect:
+    def back_to(self, row: models.Model) -> HttpResponse:
         """Return a redirect to the page of a row."""
-        return HttpResponseRedirect(self.address("change", quote(row.pk)))
+        return redirect(self.address("change", quote(row.pk)))
 
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""

@@ -15,14 +15,7 @@ from django.utils import timezone
 from mcp_bridge.admin.base import Context, PagesAdmin, may
 from mcp_bridge.admin.entries import entries_for, numbers
 from mcp_bridge.admin.pending_calls import shown_call
-from mcp_bridge.admin.records import (
-    FAILED,
-    THROTTLED,
-    ToolUse,
-    Usage,
-    local_now,
-    shown_error,
-)
+from mcp_bridge.admin.records import FAILED, THROTTLED, Usage, local_now, shown_error
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable, set_aside
 from mcp_bridge.features import Tool
@@ -116,7 +109,7 @@ def front_page(site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, A
     return context
 
 
-def _failing(usage: Usage) -> list[tuple[ToolUse, ToolCallRecord | None, str]]:
+def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None, str]]:
     """Return the tools with the highest rates of failure, each with its last error."""
     failing = [use for use in usage.tools if use.failures]
     failing.sort(key=lambda use: (-use.failures / use.calls, -use.failures, use.tool))

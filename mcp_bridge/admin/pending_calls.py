@@ -22,14 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, cell
 from mcp_bridge.admin.entries import hints
 from mcp_bridge.admin.records import one_line
-from mcp_bridge.confirmation.decisions import (
-    approvable,
-    approve,
-    end_of,
-    obstacle_to,
-    refuse,
-    set_aside,
-)
+from mcp_bridge.confirmation.decisions import approvable, approve, obstacle_to, refuse, set_aside
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
 
@@ -128,7 +121,7 @@ class PendingCallAdmin(BridgeAdmin):
     @admin.display(description=_("status"), ordering="status")
     def state(self, row: PendingCall) -> SafeString:
         obstacle = obstacle_to(row) if row.status == Status.WAITING else ""
-        return cell("pending", {"row": row, "obstacle": obstacle, "time": end_of(row)})
+        return cell("pending", {"row": row, "obstacle": obstacle})
 
     @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
     def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:

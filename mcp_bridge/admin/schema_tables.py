@@ -35,6 +35,8 @@ KINDS: Final[Mapping[str, Promise]] = {
     "object": pgettext_lazy("type of a parameter", "object"),
     "string": pgettext_lazy("type of a parameter", "string"),
 }
+# Types that need no words beside their inputs.
+PLAIN: Final = (KINDS["string"], KINDS["boolean"], ANYTHING)
 # Keywords that limit the values of a type.
 LIMITS: Final[Mapping[str, Promise]] = {
     "format": _("format"),

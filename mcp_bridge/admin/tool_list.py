@@ -137,7 +137,7 @@ _GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {
 }
 
 
-class ToolSettingListForm(forms.ModelForm):
+class RowForm(forms.ModelForm):
     """One row of the list."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -11,13 +11,8 @@ from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import F
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotAllowed,
-    HttpResponseRedirect,
-    JsonResponse,
-)
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -29,14 +24,7 @@ from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, column
 from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.tool_list import (
-    FILTERS,
-    ToolChangeList,
-    Tools,
-    ToolSettingListForm,
-    summary,
-    where,
-)
+from mcp_bridge.admin.tool_list import FILTERS, RowForm, ToolChangeList, Tools, summary, where
 from mcp_bridge.admin.try_tool import try_page
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -128,7 +116,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return ToolChangeList
 
     def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
+        return super().get_changelist_form(request, **{**kwargs, "form": RowForm})
 
     def get_search_results(
         self, request: HttpRequest, queryset: Tools, search_term: str
@@ -227,6 +215,7 @@ class ToolSettingAdmin(BridgeAdmin):
     what_it_does = column("what_it_does", _("what it does"))
     status = column("status", _("status"))
     who_can_use_it = column("who_can_use_it", _("who can use it"))
+    tokens = column("tokens", _("tokens"))
     last_called = column("last_called", _("last called"), F("last_call").asc(nulls_first=True))
 
     @admin.display(description=_("calls"), ordering="week_calls")
@@ -240,10 +229,6 @@ class ToolSettingAdmin(BridgeAdmin):
         failed = ngettext("%(count)d failed", "%(count)d failed", failures)
         failed %= {"count": failures}
         return format_html('{}, <span class="mcp-warning">{}</span>', words, failed)
-
-    @admin.display(description=_("tokens"))
-    def tokens(self, row: Any) -> int:
-        return row.definition.entry.tokens  # type: ignore[no-any-return]
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
@@ -276,7 +261,7 @@ class ToolSettingAdmin(BridgeAdmin):
         """Show the tools that wait for approval; a POST approves those of them that are ticked."""
         if request.method == "POST":
             self._approve(request, _ticked(request))
-            return HttpResponseRedirect(self.address("waiting"))
+            return redirect(self.address("waiting"))
         rows = self.get_queryset(request).order_by("name")
         waiting = [entry for entry in map(Entry.of, rows) if entry.waits]
         page = Paginator(waiting, PER_PAGE).get_page(request.GET.get("p"))
@@ -380,14 +365,14 @@ class ToolSettingAdmin(BridgeAdmin):
             # What another process has shown has to be built in this one.
             tools, _errors = build(form.offered[name] for name in ticked if name in form.offered)
             self._approve(request, ticked, {tool.name: tool for tool in tools})
-            return HttpResponseRedirect(back)
+            return redirect(back)
         names = [name for name in request.POST.getlist("name") if name in form.offered]
         if "_all" in request.POST:
             names = [each.name for each in form.page]
         if not names:
             text = gettext("Nothing was chosen: tick the candidates to switch on.")
             self.message_user(request, text, messages.WARNING)
-            return HttpResponseRedirect(back)
+            return redirect(back)
         tools, errors = build(form.offered[name] for name in names[:MOST_CANDIDATES])
         rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
         built = definitions(

@@ -18,15 +18,7 @@ from django.utils.translation import gettext
 from mcp_bridge.admin.base import Context, PagesAdmin
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recorded_arguments
-from mcp_bridge.admin.schema_tables import (
-    ANYTHING,
-    KINDS,
-    as_json,
-    choice,
-    describe_type,
-    kinds_of,
-    spelled,
-)
+from mcp_bridge.admin.schema_tables import PLAIN, as_json, choice, describe_type, kinds_of, spelled
 from mcp_bridge.admin.tool_calls import call, shown
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -44,8 +36,6 @@ ABSENT: Final = object()
 _OTHERS: Final = "*"
 # Text that may be longer than this has an input of several lines.
 _LINE: Final = 200
-# Types that need no words beside their inputs.
-_SHOWN: Final = (*(KINDS[name] for name in ("string", "boolean")), ANYTHING)
 # A value of each format, and of each type; of examples, the levels and the members at each.
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2026-01-31",
@@ -218,7 +208,7 @@ def _member(
     notes = []
     if not isinstance(field.widget, forms.Select):
         words = describe_type(schema, document, seen)
-        notes += [] if words in map(str, _SHOWN) else [words]
+        notes += [] if words in map(str, PLAIN) else [words]
         if "default" in found:
             notes.append(gettext("default: %(value)s") % {"value": as_json(default, 80)})
     note = f"{capfirst('; '.join(notes))}." if notes else ""

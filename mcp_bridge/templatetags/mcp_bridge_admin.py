@@ -14,6 +14,7 @@ from mcp_bridge.admin.audience import permission_title
 from mcp_bridge.admin.front_page import counts_in, front_page
 
 register = template.Library()
+register.simple_tag(permission_title, name="mcp_permission")
 
 
 @register.simple_tag(takes_context=True)
@@ -21,12 +22,6 @@ def mcp_front_page(context: RequestContext) -> dict[str, Any]:
     """Return what the front page shows to the user, in the admin site of the page."""
     request: HttpRequest = context["request"]
     return front_page(_site(request), request, context["available_apps"])
-
-
-@register.simple_tag
-def mcp_permission(action: str, opts: Any) -> str:
-    """Return what the permission of an action on a model is called, by the model's ``opts``."""
-    return permission_title(action, opts)
 
 
 @register.simple_tag(takes_context=True)
