@@ -133,16 +133,9 @@ class PagesAdmin(admin.ModelAdmin):
             raise Http404
         return row
 
-    def address(
-        self,
-        page: str,
-        *args: object,
-        query: Mapping[str, Any] | None = None,
-        model: type[models.Model] | None = None,
-    ) -> str:
-        """Return the address of a page of this model, or another one, in this admin site."""
-        meta = (model or self.model)._meta
-        name = f"admin:{meta.app_label}_{meta.model_name}_{page}"
+    def address(self, page: str, *args: object, query: Mapping[str, Any] | None = None) -> str:
+        """Return the address of a page of this model in this admin site."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=args, query=query, current_app=self.admin_site.name)
 
     def back_to(self, row: models.Model) -> HttpResponse:

@@ -14,7 +14,6 @@ from typing import Any, Final
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.contrib.auth import get_user_model
 from django.core.paginator import Page, Paginator
@@ -27,13 +26,11 @@ from django.http import (
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import BridgeAdmin, Context
+from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import (
     OutcomeFilter,
@@ -44,10 +41,6 @@ from mcp_bridge.admin.records import (
     UserFilter,
     VersionFilter,
     local_now,
-    one_line,
-    shown_error,
-    shown_outcome,
-    shown_time,
 )
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import visible
@@ -76,7 +69,7 @@ _LOOKUPS: Final = frozenset(
 
 # The fields of a record's page.
 _CALL: Final = (
-    *(shown_time, "tool", shown_outcome, "error_code", "error_text", "shown_pointers"),
+    *("shown_time", "tool", "shown_outcome", "error_code", "error_text", "shown_pointers"),
     *("times", "reference"),
 )
 _CALLER: Final = (
@@ -151,7 +144,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
-        *(shown_time, "tool", "caller", shown_outcome, "arguments_in_a_line", shown_error),
+        *("shown_time", "tool", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
         "shown_duration",
     ]
     list_filter = [
@@ -248,11 +241,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        context["links"] = [*self._links(request, context["original"])]
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def _links(self, request: HttpRequest, record: ToolCallRecord) -> Iterator[tuple[str, str]]:
-        """Yield the texts and addresses of the pages that have to do with a record."""
+        record: ToolCallRecord = context["original"]
 
         def rows(model: type[Model], **values: object) -> list[Any]:
             """Return the rows with these values, two at most, if the reader may see them."""
@@ -263,38 +252,20 @@ class ToolCallRecordAdmin(BridgeAdmin):
             may_view = other.has_view_or_change_permission
             return found if all(may_view(request, row) for row in found) else []
 
-        def page(row: Model, name: str = "change", **query: object) -> str:
-            return self.address(name, quote(row.pk), query=query, model=type(row))
-
-        waited = gettext("The call that waited for a person")
-        for model, text, name, value in (
-            (ToolSetting, gettext("The tool"), "name", record.tool),
-            (PendingCall, waited, "pk", record.pending_call_id),
-            (get_user_model(), gettext("The user"), "pk", record.user_id),
-        ):
-            for row in () if value is None else rows(model, **{name: value}):
-                yield text, page(row)
-                if model is ToolSetting and Entry.of(row).is_served:
-                    yield gettext("Try it again"), page(row, "try", record=record.pk)
+        tools, users = rows(ToolSetting, name=record.tool), get_user_model()
+        context |= {
+            "tools": tools,
+            "is_served": any(Entry.of(row).is_served for row in tools),
+            "waited": rows(PendingCall, pk=record.pending_call_id),
+            "users": rows(users, pk=record.user_id),
+            "user_opts": users._meta,
+        }
         # The app of tokens need not be installed.
         if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
-            kind = apps.get_model("mcp_bridge_tokens", "Token")
-            tokens = rows(kind, user_id=record.user_id, name=record.credential)
-            if len(tokens) == 1:
-                yield gettext("The token"), page(tokens[0])
-            elif tokens:
-                # Any of them may have been used: the record has the name alone.
-                named = {"user__exact": record.user_id, "q": record.credential}
-                text = gettext("The user's tokens of this name")
-                yield text, self.address("changelist", query=named, model=kind)
-        user, tool = {"user_name": record.user_name}, {"tool": record.tool}
-        for text, query in (
-            (gettext("This user's calls"), user),
-            (gettext("This tool's calls"), tool),
-            (gettext("This user's calls of this tool"), user | tool),
-        ):
-            if all(query.values()):
-                yield text, self.address("changelist", query=query)
+            # Any of several may have been used: the record has the name alone.
+            named = {"user_id": record.user_id, "name": record.credential}
+            context["tokens"] = rows(apps.get_model("mcp_bridge_tokens", "Token"), **named)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def export(
         self,
@@ -327,21 +298,12 @@ class ToolCallRecordAdmin(BridgeAdmin):
     csv_view = partialmethod(export, kind="csv", media="text/csv", write=as_csv)
     json_view = partialmethod(export, kind="json", media="application/json", write=as_json)
 
-    @admin.display(description=_("user and client"), ordering="user_name")
-    def caller(self, record: ToolCallRecord) -> SafeString:
-        client = one_line(f"{record.client_name} {record.client_version}", 200)
-        user = one_line(record.user_name, 150) or "—"
-        return format_html('{} <div class="mcp-path">{}</div>', user, client)
-
-    @admin.display(description=_("arguments"))
-    def arguments_in_a_line(self, record: ToolCallRecord) -> str:
-        if not record.arguments:
-            return self._no_arguments(record, gettext("not kept"))
-        return one_line(record.arguments, 120)
-
-    @admin.display(description=_("duration"), ordering="duration_ms")
-    def shown_duration(self, record: ToolCallRecord) -> str:
-        return "" if record.duration_ms is None else f"{localize(round(record.duration_ms, 1))} ms"
+    shown_time = column("time", _("time"), "started_at")
+    caller = column("caller", _("user and client"), "user_name")
+    shown_outcome = column("outcome", _("outcome"), "outcome")
+    arguments_in_a_line = column("arguments", _("arguments"))
+    shown_error = column("error", _("error"), "error_code")
+    shown_duration = column("duration", _("duration"), "duration_ms")
 
     @admin.display(description=_("invalid arguments"))
     def shown_pointers(self, record: ToolCallRecord) -> str:
@@ -350,16 +312,16 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, record: ToolCallRecord) -> str:
-        if not record.arguments:
-            text = gettext("not kept: the setting %(setting)s says so")
-            text = gettext("not kept") if _keeps_arguments() else text
-            return self._no_arguments(record, text % {"setting": ARGUMENTS_SETTING})
-        shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-        return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
-
-    def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
+        if record.arguments:
+            shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
+            return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
         # "{}" has two bytes.
-        return not_kept if (record.arguments_bytes or 0) > 2 else "—"
+        if (record.arguments_bytes or 0) <= 2:
+            return "—"
+        if _keeps_arguments():
+            return gettext("not kept")
+        text = gettext("not kept: the setting %(setting)s says so")
+        return text % {"setting": ARGUMENTS_SETTING}
 
 
 def _keeps_arguments() -> bool:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from mcp_bridge.admin.base import Context, PagesAdmin, may
 from mcp_bridge.admin.entries import entries_for, numbers
 from mcp_bridge.admin.pending_calls import shown_call
-from mcp_bridge.admin.records import FAILED, THROTTLED, Usage, local_now, shown_error
+from mcp_bridge.admin.records import FAILED, THROTTLED, Usage, local_now
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable, set_aside
 from mcp_bridge.features import Tool
@@ -109,19 +109,15 @@ def front_page(site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, A
     return context
 
 
-def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None, str]]:
-    """Return the tools with the highest rates of failure, each with its last error."""
+def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None]]:
+    """Return the tools with the highest rates of failure, each with its last one."""
     failing = [use for use in usage.tools if use.failures]
     failing.sort(key=lambda use: (-use.failures / use.calls, -use.failures, use.tool))
-    # Found by their times: the error of one that was deleted meanwhile is not shown.
+    # Found by their times: one that was deleted meanwhile is not shown.
     last = {use.tool: use.last_failure for use in failing[:MOST] if use.last_failure}
     rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
     records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
-    return [
-        (use, record, shown_error(record) if record else "")
-        for use in failing[:MOST]
-        for record in [records.get(use.tool)]
-    ]
+    return [(use, records.get(use.tool)) for use in failing[:MOST]]
 
 
 def _latest(*fields: str, wanted: Q | None = None) -> Any:

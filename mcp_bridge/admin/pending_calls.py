@@ -15,13 +15,11 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.crypto import salted_hmac
 from django.utils.safestring import SafeString
-from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, cell
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, cell, column
 from mcp_bridge.admin.entries import hints
-from mcp_bridge.admin.records import one_line
 from mcp_bridge.confirmation.decisions import approvable, approve, obstacle_to, refuse, set_aside
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
@@ -110,13 +108,8 @@ class PendingCallAdmin(BridgeAdmin):
             "may_decide": self.has_change_permission(request),
         }
 
-    @admin.display(description=_("arguments"))
-    def short_arguments(self, row: PendingCall) -> str:
-        return one_line(row.arguments, 80)
-
-    @admin.display(description=_("age"), ordering="-asked_at")
-    def age(self, row: PendingCall) -> str:
-        return timesince(row.asked_at)
+    short_arguments = column("short_arguments", _("arguments"))
+    age = column("age", _("age"), "-asked_at")
 
     @admin.display(description=_("status"), ordering="status")
     def state(self, row: PendingCall) -> SafeString:

@@ -10,7 +10,6 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.contrib import admin
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Avg, Case, F, IntegerField, Max, Q, QuerySet, Sum, When
@@ -18,11 +17,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format, time_format
 from django.utils.functional import Promise
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import Choices, Context, cell, is_key
+from mcp_bridge.admin.base import Choices, Context, is_key
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -63,15 +61,9 @@ _MOST_RECENT: Final = 10
 
 
 def recent_calls(tool: str) -> Context:
-    """Return the latest calls of a tool with what people read of them, for its page."""
+    """Return the latest calls of a tool, for its page."""
     records = ToolCallRecord.objects.filter(tool=tool).select_related("pending_call")
-    return {
-        "recent": [
-            (record, shown_time(record), shown_outcome(record), shown_error(record))
-            for record in records[:_MOST_RECENT]
-        ],
-        "is_recorded": conf.AUDIT is not None,
-    }
+    return {"recent": records[:_MOST_RECENT], "is_recorded": conf.AUDIT is not None}
 
 
 def recorded_arguments(key: str, tool: str) -> JSONObject:
@@ -85,25 +77,6 @@ def recorded_arguments(key: str, tool: str) -> JSONObject:
         for name, value in arguments.items()
         if not any(part in json.dumps(value, ensure_ascii=False) for part in (HIDDEN, CUT))
     }
-
-
-@admin.display(description=_("time"), ordering="started_at")
-def shown_time(record: ToolCallRecord) -> str:
-    """Return when a call began, with its seconds."""
-    moment = timezone.localtime(record.started_at) if settings.USE_TZ else record.started_at
-    return f"{date_format(moment, 'SHORT_DATE_FORMAT')} {moment:%H:%M:%S}"
-
-
-@admin.display(description=_("outcome"), ordering="outcome")
-def shown_outcome(record: ToolCallRecord) -> SafeString:
-    """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
-    return cell("outcome", {"record": record})
-
-
-@admin.display(description=_("error"), ordering="error_code")
-def shown_error(record: ToolCallRecord) -> str:
-    """Return the error that the model read; where that is not kept, why in some words."""
-    return one_line(record.error_text or str(record.get_error_code_display()), 160)
 
 
 def one_line(text: str, most: int) -> str:

@@ -12,9 +12,11 @@ from django.template import RequestContext
 
 from mcp_bridge.admin.audience import permission_title
 from mcp_bridge.admin.front_page import counts_in, front_page
+from mcp_bridge.admin.records import one_line
 
 register = template.Library()
 register.simple_tag(permission_title, name="mcp_permission")
+register.filter("mcp_line", one_line)
 
 
 @register.simple_tag(takes_context=True)

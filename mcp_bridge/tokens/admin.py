@@ -13,7 +13,6 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
@@ -21,7 +20,7 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import permission_title
-from mcp_bridge.admin.base import PagesAdmin, RevisedForm, cell, may_view_users
+from mcp_bridge.admin.base import PagesAdmin, RevisedForm, column, may_view_users
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -92,7 +91,8 @@ class TokenAdmin(PagesAdmin):
         found: Any = super().get_changelist_instance(request)
         found.is_of_all = self.may_view_all(request)
         for token in found.result_list:
-            token.may_be_revoked = self.has_revoke_permission(request, token)
+            may_revoke = self.has_revoke_permission(request, token)
+            token.revoke_url = may_revoke and self.address("revoke", token.pk)
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Token]:
@@ -247,9 +247,8 @@ class TokenAdmin(PagesAdmin):
     def is_valid(self, token: Token) -> bool:
         return token.is_valid
 
-    @admin.display(description=_("issued by"))
-    def issuer(self, token: Token) -> str:
-        return "—" if token.issuer is None else token.issuer.get_username()
+    issuer = column("issuer", _("issued by"))
+    revocation = column("revocation", _("revoke"))
 
     @admin.display(description=_("scopes"))
     def granted_scopes(self, token: Token) -> str:
@@ -258,11 +257,6 @@ class TokenAdmin(PagesAdmin):
     @admin.display(description=_("tools"))
     def opened_tools(self, token: Token) -> str:
         return limit(token.tools, {})
-
-    @admin.display(description=_("revoke"))
-    def revocation(self, token: Token) -> SafeString:
-        address = self.address("revoke", token.pk)
-        return cell("revocation", {"token": token, "address": address})
 
     @admin.action(description=_("Revoke selected tokens"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
