@@ -72,6 +72,22 @@ class RevisedForm(forms.ModelForm):
         self.add_error(None, text)
 
 
+def cell(name: str, context: Context) -> SafeString:
+    """Return a cell of a list, in one line, made by a template of ``mcp_bridge/admin/cells/``."""
+    text = render_to_string(f"mcp_bridge/admin/cells/{name}.html", context)
+    return mark_safe(text.replace("\n", ""))
+
+
+def column(name: str, description: Any, ordering: Any = None) -> Callable[..., SafeString]:
+    """Return a column of a list, each of whose cells the template of that name makes."""
+
+    @admin.display(description=description, ordering=ordering)
+    def shown(model_admin: admin.ModelAdmin, row: models.Model) -> SafeString:
+        return cell(name, {"row": row})
+
+    return shown
+
+
 class PagesAdmin(admin.ModelAdmin):
     """
     The admin of a model with pages beside those of Django's admin.
@@ -82,6 +98,7 @@ class PagesAdmin(admin.ModelAdmin):
 
     # The routes of the pages by name: of "try", the view is try_view().
     pages: Mapping[str, str] = {}
+    user_text = column("user_text", _("user"))
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
@@ -151,10 +168,6 @@ class PagesAdmin(admin.ModelAdmin):
         # Django makes it a link to the user's page for everybody.
         return "user" if self.can_link(request, get_user_model()) else "user_text"
 
-    @admin.display(description=_("user"))
-    def user_text(self, row: Any) -> str | None:
-        return None if row.user is None else str(row.user)
-
     def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
         """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
         request.current_app = self.admin_site.name
@@ -173,22 +186,6 @@ def may(
         return False
     is_permitted: bool = getattr(site.get_model_admin(model), f"has_{action}_permission")(request)
     return is_permitted
-
-
-def cell(name: str, context: Context) -> SafeString:
-    """Return a cell of a list, in one line, made by a template of ``mcp_bridge/admin/cells/``."""
-    text = render_to_string(f"mcp_bridge/admin/cells/{name}.html", context)
-    return mark_safe(text.replace("\n", ""))
-
-
-def column(name: str, description: Any, ordering: Any = None) -> Callable[..., SafeString]:
-    """Return a column of a list, each of whose cells the template of that name makes."""
-
-    @admin.display(description=description, ordering=ordering)
-    def shown(model_admin: admin.ModelAdmin, row: models.Model) -> SafeString:
-        return cell(name, {"row": row})
-
-    return shown
 
 
 def may_view_users(request: HttpRequest) -> bool:

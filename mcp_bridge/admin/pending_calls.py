@@ -156,9 +156,9 @@ class PendingCallAdmin(BridgeAdmin):
         }
         return self.page(request, "decide", context)
 
-    def _to_read(self, request: HttpRequest) -> tuple[list[Context], list[tuple[Any, str]]]:
+    def _to_read(self, request: HttpRequest) -> tuple[list[Context], list[Context]]:
         """
-        Return the calls that the user may decide on here, and the others with the reason.
+        Return the calls that the user may decide on here, and the others.
 
         They are those that the address names, or else all that wait; as many as a page shows.
         """
@@ -166,20 +166,16 @@ class PendingCallAdmin(BridgeAdmin):
         if named := _keys(request.GET.getlist("call")):
             calls = self.get_queryset(request).filter(pk__in=named)
         shown: list[Context] = []
-        others: list[tuple[Any, str]] = []
+        others: list[Context] = []
         left = MOST_CHARACTERS
         for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
-            each = shown_call(row, user)
-            reason = each["obstacle"] if each["waits"] else row.get_status_display()
-            if not reason and not self.has_change_permission(request, row):
-                reason = gettext("You may not decide on it.")
-            if not reason and shown and len(row.arguments) > left:
-                reason = gettext("Its arguments are long: read it on its own page.")
-            if reason:
-                others.append((row, reason))
-            else:
+            each, length = shown_call(row, user), len(row.arguments)
+            may_decide = each["waits"] and self.has_change_permission(request, row)
+            if may_decide and not each["obstacle"] and (not shown or length <= left):
                 shown.append(each)
-                left -= len(row.arguments)
+                left -= length
+            else:
+                others.append(each)
         return shown, others
 
     def _decide_on_ticked(self, request: HttpRequest) -> HttpResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from math import ceil
 from typing import Any, Final, NamedTuple
@@ -91,12 +91,8 @@ def local_now() -> datetime:
 
 def midnight(moment: datetime, days: int = 0) -> datetime:
     """Return the beginning of the day of a time, or of one some days later."""
-    return local(datetime.combine(moment.date() + timedelta(days=days), time()))
-
-
-def local(moment: datetime) -> datetime:
-    """Return a time of the current time zone as the database is asked for it."""
-    return timezone.make_aware(moment) if settings.USE_TZ else moment
+    day = moment + timedelta(days=days)
+    return day.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 # The ranges that have a name: their labels, and their bounds at a time.
@@ -253,7 +249,7 @@ def _moment(text: str, *, is_end: bool = False) -> datetime | None:
         raise ValueError(text)
     if is_end and len(text) <= len(_A_DAY):
         moment += timedelta(days=1)
-    return local(moment)
+    return timezone.make_aware(moment) if settings.USE_TZ else moment
 
 
 class Time(NamedTuple):

@@ -268,7 +268,6 @@ class ToolSettingAdmin(BridgeAdmin):
         context: Context = {
             "title": gettext("Tools that wait for approval"),
             "page": page,
-            "pages": page.paginator.get_elided_page_range(page.number),
             "definitions": definitions(page),
             "may_approve": self.has_change_permission(request),
         }
@@ -346,7 +345,6 @@ class ToolSettingAdmin(BridgeAdmin):
             "title": gettext("Candidates"),
             "form": form,
             "page": form.page,
-            "pages": form.page.paginator.get_elided_page_range(form.page.number),
             "rows": [*form.rows()],
             "total": len(form.offered),
             "may_switch": self.has_change_permission(request),

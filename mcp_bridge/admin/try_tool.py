@@ -56,9 +56,6 @@ _EXAMPLES: Final[Mapping[str, object]] = {
 _LEVELS: Final = 3
 _MEMBERS: Final = 10
 
-# What shows the pictures and sounds of a result.
-_RESULTS: Final = forms.Media(js=["mcp_bridge/results.js"])
-
 Read = Callable[[str], object]
 
 
@@ -75,19 +72,12 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> H
         sent = recorded_arguments(request.GET.get("record", ""), setting.name)
         form.prefill(sent)
         context["is_filled_in"] = bool(sent)
-    context |= {"form": form, "media": model_admin.media + form.media + _RESULTS}
+    context |= {"form": form, "media": model_admin.media + form.media}
     if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
         return model_admin.page(request, "try", context)
     arguments, asks_first = form.arguments(), entry.shown.is_irreversible
     if asks_first and "_confirmed" not in request.POST:
         context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
-        # The filled-in fields, to be sent once more.
-        context["sent"] = [
-            (name, value)
-            for name, values in request.POST.lists()
-            if name.startswith(f"{form.prefix}-")
-            for value in values
-        ]
         return model_admin.page(request, "confirm", context)
     outcome = call(setting.name, arguments, request, confirmed=asks_first)
     if outcome.result is not None:
@@ -129,6 +119,10 @@ class ArgumentsForm(forms.Form):
     """
 
     prefix = "arguments"
+
+    class Media:
+        # It shows the pictures and sounds of a result.
+        js = ["mcp_bridge/results.js"]
 
     def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from json import dumps, loads
 from textwrap import indent
+from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.messages import constants
@@ -35,16 +36,7 @@ class Command(TablesCommand):
         parser.add_argument("--reason", default="", help="Why it is refused: its caller reads it.")
         parser.add_argument("--json", action="store_true", help="Print as JSON.")
 
-    def handle(
-        self,
-        *,
-        action: str,
-        number: int | None,
-        user: str | None,
-        reason: str,
-        json: bool,
-        **options: object,
-    ) -> None:
+    def handle(self, *, action: str, number: int | None, json: bool, **options: Any) -> None:
         rows = PendingCall.objects.using(router.db_for_write(PendingCall))
         rows = rows.select_related("user", "decided_by").order_by("asked_at", "pk")
         if number is None:
@@ -55,7 +47,11 @@ class Command(TablesCommand):
         pending = rows.filter(pk=number).first()
         if pending is None:
             raise CommandError(f"There is no call {number}: see `mcp_pending`.")
-        text = "" if action == "list" else self._decide(pending, action, user, reason)
+        text = (
+            ""
+            if action == "list"
+            else self._decide(pending, action, options["user"], options["reason"])
+        )
         if json:
             self.stdout.write(dumps(_described(pending), indent=2))
         else:
