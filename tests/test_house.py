@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 761,
-    "admin": 2688,
+    "admin": 2678,
     "calls": 821,
     "checks": 719,
     "concurrency": 368,

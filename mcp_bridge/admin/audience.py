@@ -23,7 +23,7 @@ from mcp_bridge.access.authentication import is_accepted
 from mcp_bridge.access.policy import context_for, has_own_policy, lacking, refusals, unmet
 from mcp_bridge.admin.base import Context, cell, is_key, may_view_users
 from mcp_bridge.admin.entries import Entry, entries
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
@@ -247,7 +247,16 @@ class Chosen:
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
         found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
         served, statuses = registry.snapshot.tools, registry.statuses
-        refused = self._refusals(served.values(), context_for(caller))
+        context = context_for(caller)
+        refused: Mapping[str, str | None] = dict.fromkeys(served, "active")
+        if self.group is not None:
+            # Without the tools' own rules, which are not asked about a group.
+            refused = {
+                name: unmet(replace(each, access=replace(each.access, predicate=None)), context)
+                for name, each in served.items()
+            }
+        elif self.is_accepted:
+            refused = refusals(served.values(), context)
         rules = [tool.access for tool in served.values()]
         titles = permission_titles(name for rule in rules for name in rule.permissions)
         limits = {key for rule in rules for key in rule.groups or ()}
@@ -271,18 +280,6 @@ class Chosen:
             reason = cell("reason", {"refusal": refusal, **shown})
             answers.append(Answer(entry, refusal is None, reason))
         return sorted(answers, key=lambda answer: not answer.sees)
-
-    def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, str | None]:
-        if not self.is_accepted:
-            return {tool.name: "active" for tool in tools}
-        if self.group is None:
-            return refusals(tools, context)
-        found = {}
-        for tool in tools:
-            rule = tool.access
-            needs = rule.public, rule.permissions, None, rule.groups, rule.scopes
-            found[tool.name] = unmet(replace(tool, access=AccessRule.of(*needs)), context)
-        return found
 
 
 def seen(request: HttpRequest) -> Context:

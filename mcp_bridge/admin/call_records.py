@@ -26,7 +26,7 @@ from django.http import (
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -303,12 +303,8 @@ class ToolCallRecordAdmin(BridgeAdmin):
     shown_outcome = column("outcome", _("outcome"), "outcome")
     arguments_in_a_line = column("arguments", _("arguments"))
     shown_error = column("error", _("error"), "error_code")
+    shown_pointers = column("pointers", _("invalid arguments"))
     shown_duration = column("duration", _("duration"), "duration_ms")
-
-    @admin.display(description=_("invalid arguments"))
-    def shown_pointers(self, record: ToolCallRecord) -> str:
-        pointers = ((each,) for each in record.invalid_arguments.splitlines())
-        return format_html_join(", ", "<code>{}</code>", pointers) or "—"
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, record: ToolCallRecord) -> str:

@@ -142,41 +142,35 @@ class PendingCallAdmin(BridgeAdmin):
         return self.page(request, "pending_call", context)
 
     def decide_view(self, request: HttpRequest) -> HttpResponse:
-        """Show several calls with all their arguments; a POST decides on those that are ticked."""
-        if request.method == "POST":
-            return self._decide_on_ticked(request)
-        shown, others = self._to_read(request)
-        rest = self.decidable(request).exclude(pk__in=[each["pending"].pk for each in shown])
-        context = {
-            "title": gettext("Decide on several calls"),
-            "calls": shown,
-            "others": others,
-            "rest": rest.count(),
-            "may_decide": self.has_change_permission(request),
-        }
-        return self.page(request, "decide", context)
-
-    def _to_read(self, request: HttpRequest) -> tuple[list[Context], list[Context]]:
         """
-        Return the calls that the user may decide on here, and the others.
+        Show several calls with all their arguments; a POST decides on those that are ticked.
 
         They are those that the address names, or else all that wait; as many as a page shows.
         """
-        user, calls = cast("User", request.user), self.decidable(request)
+        if request.method == "POST":
+            return self._decide_on_ticked(request)
+        decidable = calls = self.decidable(request)
         if named := _keys(request.GET.getlist("call")):
             calls = self.get_queryset(request).filter(pk__in=named)
         shown: list[Context] = []
         others: list[Context] = []
         left = MOST_CHARACTERS
         for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
-            each, length = shown_call(row, user), len(row.arguments)
+            each, length = shown_call(row, cast("User", request.user)), len(row.arguments)
             may_decide = each["waits"] and self.has_change_permission(request, row)
             if may_decide and not each["obstacle"] and (not shown or length <= left):
                 shown.append(each)
                 left -= length
             else:
                 others.append(each)
-        return shown, others
+        context = {
+            "title": gettext("Decide on several calls"),
+            "calls": shown,
+            "others": others,
+            "rest": decidable.exclude(pk__in=[each["pending"].pk for each in shown]).count(),
+            "may_decide": self.has_change_permission(request),
+        }
+        return self.page(request, "decide", context)
 
     def _decide_on_ticked(self, request: HttpRequest) -> HttpResponse:
         """Write the decision on the calls whose boxes a page with their arguments had."""
