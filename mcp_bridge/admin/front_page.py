@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 
+from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
-from django.db.models import Max, Model, Q, QuerySet, Sum
+from django.db.models import Max, Q, QuerySet, Sum
 from django.http import HttpRequest
+from django.template import RequestContext
 from django.utils import timezone
 
 from mcp_bridge.admin.base import Context, PagesAdmin, may
@@ -35,35 +37,43 @@ def calls_for(request: HttpRequest) -> QuerySet[PendingCall]:
     return PendingCall.objects.filter(approvable(cast("User", request.user)))
 
 
-def count(model: type[Model], request: HttpRequest) -> int:
-    """Return how many calls, or tools, wait for the user, counted once a request."""
-    kept: dict[type[Model], int] = request.__dict__.setdefault("_mcp_waiting", {})
-    if model not in kept and model is PendingCall:
-        kept[model] = calls_for(request).count()
-    elif model not in kept:
+def count_calls(request: HttpRequest) -> int:
+    """Return how many calls wait for the user, counted once a request."""
+    kept = vars(request)
+    if "_mcp_waiting" not in kept:
+        kept["_mcp_waiting"] = calls_for(request).count()
+    return int(kept["_mcp_waiting"])
+
+
+def waiting(context: RequestContext) -> dict[str, int]:
+    """Return how many calls and tools wait for the user, in the page's admin site."""
+    request: HttpRequest = context["request"]
+    site, found = _site(request), {"calls": 0, "tools": 0}
+    if may(site, request, PendingCall, "change"):
+        found["calls"] = count_calls(request)
+    if may(site, request, ToolSetting, "change"):
         # The statuses are as of the snapshot read last.
-        _snapshot = registry.snapshot
-        waits = (ToolStatus.NEW, ToolStatus.CHANGED)
+        _snapshot, waits = registry.snapshot, (ToolStatus.NEW, ToolStatus.CHANGED)
         statuses = registry.statuses.items()
-        kept[model] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
-    return kept[model]
+        found["tools"] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
+    return found
 
 
-def counts_in(site: AdminSite, request: HttpRequest) -> dict[str, int]:
-    """Return how much waits for the user in an admin site, by the name of its model."""
-    return {
-        str(model._meta.model_name): count(model, request)
-        for model in (PendingCall, ToolSetting)
-        if may(site, request, model, "change")
-    }
+def _site(request: HttpRequest) -> AdminSite:
+    """Return the admin site whose page is asked for, which its view alone names for certain."""
+    view = request.resolver_match.func if request.resolver_match else None
+    site: AdminSite = getattr(getattr(view, "model_admin", view), "admin_site", admin.site)
+    return site
 
 
-def front_page(site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, Any]]) -> Context:
+def front_page(context: RequestContext) -> Context:
     """
-    Return what the front page of an admin site shows to a user.
+    Return what the front page of the page's admin site shows to the user.
 
     A part is not there where the site has no pages of its model, or the user may not view them.
     """
+    request: HttpRequest = context["request"]
+    site, menu = _site(request), context["available_apps"]
     # The rows of the site's menu for all models of MCP, as one section of it.
     rows = own_rows(site, menu)
     section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path, "models": rows}
@@ -73,7 +83,7 @@ def front_page(site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, A
     secret = "" if conf.AUTHORIZATION_SERVERS and not token_url else TOKEN
     sees_tools, sees_calls = (may(site, request, each) for each in (ToolSetting, ToolCallRecord))
     found = entries_for(request) if sees_tools else []
-    context: Context = {
+    front: Context = {
         "sections": [section],
         "token_url": token_url,
         # With a token, or with a login where clients have one.
@@ -90,23 +100,23 @@ def front_page(site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, A
         # The newest of the calls that wait, those that the user may decide on.
         calls = calls_for(request).select_related("user")[:MOST]
         held = [shown_call(call, cast("User", request.user)) for call in calls]
-        context |= {
+        front |= {
             "held": held,
-            "held_count": len(held) if len(held) < MOST else count(PendingCall, request),
+            "held_count": len(held) if len(held) < MOST else count_calls(request),
             "aside": PendingCall.objects.filter(set_aside()).count(),
         }
     if sees_calls and conf.AUDIT is not None:
         flush()
         begin = local_now() - timedelta(hours=HOURS - 1)
         usage = Usage(ToolCallRecord.objects.all(), begin, None)
-        context |= {
+        front |= {
             "usage": usage,
             "failing": _failing(usage),
             # As they call themselves.
             "clients": _latest("client_name", "client_version"),
             "throttled": _latest("user_name", "tool", wanted=THROTTLED),
         }
-    return context
+    return front
 
 
 def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None]]:

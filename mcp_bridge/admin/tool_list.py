@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, may_view_users
 from mcp_bridge.admin.entries import Entry, entries_for, numbers
-from mcp_bridge.admin.front_page import count
+from mcp_bridge.admin.front_page import count_calls
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.features import Tool
@@ -236,7 +236,7 @@ def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
     return numbers(entries_for(request)) | {
         "may_change": model_admin.has_change_permission(request),
         "may_view_users": may_view_users(request),
-        "pending": count(PendingCall, request) if sees_calls else 0,
+        "pending": count_calls(request) if sees_calls else 0,
         "lengths": lengths,
         "toolsets_page": f"{DOCUMENTATION}toolsets.md",
     }
