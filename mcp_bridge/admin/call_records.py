@@ -32,16 +32,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.records import (
-    OutcomeFilter,
-    Records,
-    TimeFilter,
-    ToolFilter,
-    Usage,
-    UserFilter,
-    VersionFilter,
-    local_now,
-)
+from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage, local_now
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -147,9 +138,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         *("shown_time", "tool", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
         "shown_duration",
     ]
-    list_filter = [
-        *(TimeFilter, OutcomeFilter, ToolFilter, UserFilter, "error_code", VersionFilter),
-    ]
+    list_filter = FILTERS
     list_per_page = 50
     paginator = KeysFirst
     list_select_related = ["pending_call"]

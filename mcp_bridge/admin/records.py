@@ -240,6 +240,11 @@ class TimeFilter(SimpleListFilter):
         return self.end and self.end - MOMENT
 
 
+FILTERS: Final[list[Any]] = [
+    *(TimeFilter, OutcomeFilter, ToolFilter, UserFilter, "error_code", VersionFilter)
+]
+
+
 def _moment(text: str, *, is_end: bool = False) -> datetime | None:
     """Return the time that a text says; of a day its beginning, or its end. None for no text."""
     if not text:

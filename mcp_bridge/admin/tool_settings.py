@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.approvals import changed, definitions
 from mcp_bridge.admin.audience import seen
 from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, column
-from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
+from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
 from mcp_bridge.admin.tool_list import FILTERS, RowForm, ToolChangeList, Tools, summary, where
@@ -358,20 +358,24 @@ class ToolSettingAdmin(BridgeAdmin):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         form, back = FilterForm(request), self.address("candidates", query=request.GET)
-        if "_confirmed" in request.POST:
-            ticked = _ticked(request)
-            # What another process has shown has to be built in this one.
-            tools, _errors = build(form.offered[name] for name in ticked if name in form.offered)
-            self._approve(request, ticked, {tool.name: tool for tool in tools})
-            return redirect(back)
-        names = [name for name in request.POST.getlist("name") if name in form.offered]
+        ticked = _ticked(request)
+        names = [name for name in ticked or request.POST.getlist("name") if name in form.offered]
         if "_all" in request.POST:
             names = [each.name for each in form.page]
-        if not names:
+        if not names and "_confirmed" not in request.POST:
             text = gettext("Nothing was chosen: tick the candidates to switch on.")
             self.message_user(request, text, messages.WARNING)
             return redirect(back)
-        tools, errors = build(form.offered[name] for name in names[:MOST_CANDIDATES])
+        tools, errors = [], []
+        for name in names[:MOST_CANDIDATES]:
+            try:
+                tools.append(registry.build(form.offered[name]))
+            except ValueError as reason:
+                errors.append((name, str(reason)))
+        if "_confirmed" in request.POST:
+            # What another process has shown has been built in this one.
+            self._approve(request, ticked, {tool.name: tool for tool in tools})
+            return redirect(back)
         rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
         built = definitions(
             Entry(rows.get(tool.name) or ToolSetting(name=tool.name), tool) for tool in tools
