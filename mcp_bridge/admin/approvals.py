@@ -13,21 +13,17 @@ from typing import Any, Final, NamedTuple
 from django.contrib.messages import constants
 from django.http import HttpRequest
 from django.utils.functional import Promise
-from django.utils.text import Truncator, capfirst
-from django.utils.translation import gettext, ngettext
+from django.utils.text import capfirst
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import Audience, Audiences, named, permission_titles
-from mcp_bridge.admin.base import may_view_users
+from mcp_bridge.admin.base import cell, may_view_users
 from mcp_bridge.admin.entries import HINTS, Entry
 from mcp_bridge.admin.schema_tables import LIMITS, spelled
-from mcp_bridge.models import ToolSetting
-from mcp_bridge.protocol.text import printable
+from mcp_bridge.protocol.text import cut, printable
 from mcp_bridge.registry.fingerprints import differences
-from mcp_bridge.registry.tool_status import mark_approved
 
-# The most tools of one change that messages name.
-MOST_NAMED: Final = 10
 # The most characters of a value in the history.
 _MOST_CHARACTERS: Final = 80
 # Texts of more words than this are compared line by line, and of more lines not at all.
@@ -93,12 +89,6 @@ class Change(NamedTuple):
     before: list[Piece] | None
     now: list[Piece] | None
 
-    @property
-    def kind(self) -> str:
-        if self.before is None:
-            return gettext("added")
-        return gettext("removed") if self.now is None else gettext("changed")
-
 
 class Definition(NamedTuple):
     """A tool as it is shown to somebody who decides on it; without an audience if it is gone."""
@@ -111,30 +101,7 @@ class Definition(NamedTuple):
     @property
     def warning(self) -> str:
         """A warning if nobody can use it, or all can and it may change data; else ""."""
-        tool, audience = self.entry.shown, self.audience
-        if tool is None or audience is None:
-            return ""
-        if audience.public:
-            if tool.is_read_only or audience.further:
-                return ""
-            return gettext("Everybody can use it, signed in or not, and it may change data.")
-        if audience.count == 0:
-            if tool.access.groups is None:
-                return gettext(
-                    "Nobody can use it: no active user has the permissions that it needs."
-                )
-            if not tool.access.groups:
-                return gettext("Nobody can use it: it is only for groups, and no group is chosen.")
-            return gettext(
-                "Nobody can use it: no active user is in its groups and has the permissions that "
-                "it needs."
-            )
-        # MCP schema, ToolAnnotations: the default of destructiveHint is true.
-        may_delete = not tool.is_read_only and tool.annotations.get("destructiveHint", True)
-        # An access rule in code may refuse any of them.
-        if audience.is_every_user and not audience.further and may_delete:
-            return gettext("Every user of the site can use it, and it may delete or overwrite.")
-        return ""
+        return cell("warning", {"tool": self.entry.shown, "audience": self.audience})
 
     @property
     def changes(self) -> list[Change]:
@@ -143,16 +110,6 @@ class Definition(NamedTuple):
         if not setting.fingerprint:
             return []
         return changes(setting.approved, self.entry.canonical_definition)
-
-    @property
-    def who(self) -> str:
-        """Who can use it now, or could if it were served."""
-        if self.audience is None:
-            return gettext("nobody")
-        if self.entry.is_served:
-            return str(self.audience)
-        text = gettext("nobody now; when it is on: %(audience)s")
-        return text % {"audience": self.audience}
 
     def users(self, request: HttpRequest) -> list[tuple[object, str]]:
         """Return keys and names of the first users who can, for those who may view users."""
@@ -182,7 +139,7 @@ class Definition(NamedTuple):
 
 def definitions(entries: Iterable[Entry]) -> list[Definition]:
     """Return entries as they are shown; at most seven queries."""
-    found = [(entry, entry.rule) for entry in entries]
+    found = [(entry, entry.shown.access if entry.shown else None) for entry in entries]
     rules = {rule for _entry, rule in found if rule}
     audiences = Audiences(rules)
     titles = permission_titles(name for rule in rules for name in rule.permissions)
@@ -192,41 +149,6 @@ def definitions(entries: Iterable[Entry]) -> list[Definition]:
         else Definition(entry, None, ())
         for entry, rule in found
     ]
-
-
-def effects(rows: Sequence[ToolSetting]) -> list[tuple[str, int]]:
-    """Return the effect of a change on each tool, MOST_NAMED at most, and on how many more."""
-    found = [each.effect for each in definitions(map(Entry.of, rows[:MOST_NAMED]))]
-    if (rest := len(rows) - len(found)) > 0:
-        text = ngettext(
-            "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
-        )
-        found.append((text % {"count": rest}, constants.SUCCESS))
-    return found
-
-
-def approve(entry: Entry, given: str, by: Any, *, switch_on: bool = False) -> bool:
-    """Approve a tool that waits, or a candidate, if its fingerprint is given; return whether."""
-    setting = entry.setting
-    if entry.tool is None or given != entry.fingerprint or not (switch_on or entry.waits):
-        return False
-    if switch_on:
-        setting.chosen = setting.enabled = True
-    mark_approved(setting, entry.tool, by=by)
-    setting.save()
-    return True
-
-
-def changed_fields(form: Any) -> str:
-    """Return the fields that a form has changed, each with its value before and now."""
-    return "; ".join(
-        changed(
-            str(form.fields[name].label),
-            form.get_initial_for_field(form.fields[name], name),
-            form.cleaned_data[name],
-        )
-        for name in form.changed_data
-    )
 
 
 def changed(label: str, before: object, now: object) -> str:
@@ -242,7 +164,7 @@ def _written(value: Any) -> str:
         value = ", ".join(sorted(map(str, value)))
     if not value:
         return gettext("none")
-    text = Truncator(printable(" ".join(value.split()))).chars(_MOST_CHARACTERS)
+    text = cut(printable(" ".join(value.split())), _MOST_CHARACTERS)
     return gettext("“%(name)s”") % {"name": text}
 
 

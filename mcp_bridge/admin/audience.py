@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from django.apps import apps
-from django.contrib.auth import get_permission_codename, get_user_model
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.text import get_text_list
@@ -19,17 +20,10 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.authentication import is_accepted
-from mcp_bridge.access.policy import (
-    Refusal,
-    context_for,
-    has_own_policy,
-    lacking,
-    refusals,
-    unmet,
-)
-from mcp_bridge.admin.base import Context, may_view_users
+from mcp_bridge.access.policy import context_for, has_own_policy, lacking, refusals, unmet
+from mcp_bridge.admin.base import Context, cell, is_key, may_view_users
 from mcp_bridge.admin.entries import Entry, entries
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
@@ -45,22 +39,6 @@ _STANDARD: Final = {
     "delete": _("Can delete %(model)s"),
     "view": _("Can view %(model)s"),
 }
-_WORDS: Final = {
-    "authenticated": _("It takes signing in."),
-    "active": _("This user is not active."),
-    "scopes": _("The client lacks a scope."),
-    "predicate": _("The tool's own rule, in the site's program, says no."),
-    "policy": _("The site's own rule for all tools (ACCESS_POLICY) says no."),
-}
-_NOT_SERVED: Final = {
-    ToolStatus.SERVED: _("It cannot be recorded, and is withheld: the site's log says why."),
-    ToolStatus.DISABLED: _("It is off."),
-    ToolStatus.NEW: _("It is new, and waits for approval."),
-    ToolStatus.CHANGED: _("It has changed, and waits for approval."),
-    ToolStatus.UNBUILT: _("It cannot be made a tool now."),
-}
-_OWN_RULE: Final = _("The tool's own rule, in the site's program, may refuse some.")
-_OWN_POLICY: Final = _("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,24 +98,23 @@ class Audiences:
         self._total = users.count()
         superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
         asked = {name for rule in rules for name in rule.permissions}
-        # Primary keys of the groups and of the users with each permission.
-        self._groups: dict[str, set[object]] = {name: set() for name in asked}
-        self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
-        name_of = {}
-        for name, key, group in _permissions(asked, "pk", "group"):
-            name_of[key] = name
-            self._groups[name] |= set() if group is None else {group}
-        direct = users.filter(user_permissions__in=name_of)
-        for user, key in direct.values_list("pk", "user_permissions"):
-            self._users[name_of[key]].add(user)
-        limits = (rule.groups or () for rule in rules)
-        groups: set[Any] = set().union(*limits, *self._groups.values())
+        granted = list(_permissions(asked, "pk", "group"))
+        groups = {key for rule in rules for key in rule.groups or ()}
+        groups |= {group for _name, _key, group in granted} - {None}
         self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
         self._members: defaultdict[object, set[object]] = defaultdict(set)
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
             self._members[group].add(user)
-        for name, holding in self._groups.items():
-            self._users[name].update(*(self._members[group] for group in holding))
+        # Primary keys of the groups and of the users with each permission.
+        self._groups: dict[str, set[object]] = {name: set() for name in asked}
+        self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
+        for name, _key, group in granted:
+            self._groups[name] |= {group} - {None}
+            self._users[name] |= self._members[group]
+        names = {key: name for name, key, _group in granted}
+        direct = users.filter(user_permissions__in=names)
+        for user, key in direct.values_list("pk", "user_permissions"):
+            self._users[names[key]].add(user)
 
     def of(self, rule: AccessRule) -> Audience:
         """Return the audience of one of the rules."""
@@ -184,14 +161,11 @@ def permission_titles(names: Iterable[str]) -> dict[str, str]:
     for name, model, stored in _permissions(titles, "content_type__model", "name"):
         titles[name] = stored
         label, _dot, codename = name.partition(".")
-        try:
+        action = codename.partition("_")[0]
+        with suppress(LookupError):
             meta = apps.get_model(label, model)._meta
-        except LookupError:
-            continue
-        for action in _STANDARD:
             # Django stores it in the words of the code; a site may have given it others since.
-            is_djangos = stored == f"Can {action} {meta.verbose_name_raw}"
-            if is_djangos and codename == get_permission_codename(action, meta):
+            if action in _STANDARD and stored == f"Can {action} {meta.verbose_name_raw}":
                 titles[name] = permission_title(action, meta)
     return titles
 
@@ -217,17 +191,11 @@ def quoted(titles: Iterable[str]) -> str:
 def who_may(rules: Collection[AccessRule]) -> dict[AccessRule, str]:
     """Return who meets each rule, in words; at most one query."""
     titles = permission_titles(name for rule in rules for name in rule.permissions)
-    found = {}
+    found: dict[AccessRule, str] = {}
     for rule in rules:
-        words = gettext("everybody who is signed in")
-        if rule.public:
-            words = gettext("everybody, signed in or not")
-        elif rule.permissions:
-            names = quoted(titles[name] for name in rule.permissions)
-            words = gettext("everybody with %(permissions)s") % {"permissions": names}
-        if rule.predicate is not None:
-            words = gettext("%(who)s, as far as the tool's own rule allows") % {"who": words}
-        found[rule] = words
+        names = quoted(titles[name] for name in rule.permissions)
+        shown = {"public": rule.public, "permissions": names, "further": rule.predicate is not None}
+        found[rule] = cell("who_may", shown)
     return found
 
 
@@ -266,12 +234,6 @@ class Chosen:
     group: Group | None = None
 
     @property
-    def name(self) -> str:
-        if self.group is not None:
-            return gettext("A member of %(group)s") % {"group": self.group}
-        return str(self.user.get_username()) if self.user else gettext("Nobody signed in")
-
-    @property
     def is_accepted(self) -> bool:
         return self.user is None or is_accepted(self.user)
 
@@ -284,63 +246,40 @@ class Chosen:
         """Return the answers of all tools that there are, those with a yes first."""
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
         found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
-        served, statuses = registry.snapshot, registry.statuses
-        refused = self._refusals(served.tools.values(), context_for(caller))
-        words = Words(caller, [tool.access for tool in served.tools.values()])
+        served, statuses = registry.snapshot.tools, registry.statuses
+        context = context_for(caller)
+        refused: Mapping[str, str | None] = dict.fromkeys(served, "active")
+        if self.group is not None:
+            # Without the tools' own rules, which are not asked about a group.
+            refused = {
+                name: unmet(replace(each, access=replace(each.access, predicate=None)), context)
+                for name, each in served.items()
+            }
+        elif self.is_accepted:
+            refused = refusals(served.values(), context)
+        rules = [tool.access for tool in served.values()]
+        titles = permission_titles(name for rule in rules for name in rule.permissions)
+        limits = {key for rule in rules for key in rule.groups or ()}
+        groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
         answers = []
         for entry in found:
-            name = entry.setting.name
-            tool = served.tools.get(name)
-            if tool is None:
-                reason = str(_NOT_SERVED[statuses.get(entry.setting.key, entry.status)])
-                answers.append(Answer(entry, False, reason))
-            elif (refusal := refused[name]) is not None:
-                answers.append(Answer(entry, False, words.of(refusal, tool.access)))
-            else:
-                # Code of the site, which is not asked about a group, decides further.
-                own = self.group is not None and tool.access.predicate is not None
-                caveats = (own, _OWN_RULE), (self.is_asked_further, _OWN_POLICY)
-                reason = " ".join(str(text) for is_so, text in caveats if is_so)
-                answers.append(Answer(entry, True, reason))
+            tool, shown = served.get(entry.setting.name), Context()
+            refusal: str | None = statuses.get(entry.setting.key, entry.status)
+            if tool is not None:
+                refusal = refused[tool.name]
+                names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
+                shown = {
+                    "groups": get_text_list(names, gettext("or")),
+                    # Code of the site, which is not asked about a group, decides further.
+                    "own_rule": self.group is not None and tool.access.predicate is not None,
+                    "own_policy": self.is_asked_further,
+                }
+            if tool is not None and refusal in ("groups", "permissions"):
+                lacks = lacking(caller, tool.access.permissions)
+                shown["permissions"] = quoted(titles[name] for name in lacks)
+            reason = cell("reason", {"refusal": refusal, **shown})
+            answers.append(Answer(entry, refusal is None, reason))
         return sorted(answers, key=lambda answer: not answer.sees)
-
-    def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, Refusal | None]:
-        if not self.is_accepted:
-            return {tool.name: "active" for tool in tools}
-        if self.group is None:
-            return refusals(tools, context)
-        found = {}
-        for tool in tools:
-            rule = tool.access
-            needs = rule.public, rule.permissions, None, rule.groups, rule.scopes
-            found[tool.name] = unmet(replace(tool, access=AccessRule.of(*needs)), context)
-        return found
-
-
-class Words:
-    """Why a caller may not use tools with these rules, in words; at most two queries."""
-
-    def __init__(self, caller: Any, rules: list[AccessRule]) -> None:
-        self._caller = caller
-        self._titles = permission_titles(name for rule in rules for name in rule.permissions)
-        limits = {key for rule in rules for key in rule.groups or ()}
-        self._groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
-
-    def of(self, refusal: Refusal, rule: AccessRule) -> str:
-        """Return the sentences on a refusal, and on what would be missing besides."""
-        if refusal not in ("groups", "permissions"):
-            return str(_WORDS[refusal])
-        found = []
-        if refusal == "groups":
-            names = sorted(self._groups[key] for key in rule.groups or () if key in self._groups)
-            if not names:
-                return gettext("It is limited to groups, and none is chosen: nobody sees it.")
-            listed = get_text_list(names, gettext("or"))
-            found.append(gettext("Not in %(groups)s.") % {"groups": listed})
-        if missing := [*lacking(self._caller, rule.permissions)]:
-            lacks = quoted(self._titles[name] for name in missing)
-            found.append(gettext("Lacks %(permissions)s.") % {"permissions": lacks})
-        return " ".join(found)
 
 
 def seen(request: HttpRequest) -> Context:
@@ -352,23 +291,23 @@ def seen(request: HttpRequest) -> Context:
     """
     if not may_view_users(request):
         raise PermissionDenied
-    asked = request.GET
-    model, name = get_user_model(), get_user_model().USERNAME_FIELD
-    users, groups = model._default_manager.order_by(name), Group.objects.order_by("name")
-    term = asked.get("q", "").strip()
+    asked, term = request.GET, request.GET.get("q", "").strip()
+    name = get_user_model().USERNAME_FIELD
+    users = get_user_model()._default_manager.order_by(name)
+    groups = Group.objects.order_by("name")
     user, group = _with_key(users, asked.get("user")), _with_key(groups, asked.get("group"))
-    chosen = Chosen(user=user, group=group) if user or group or "nobody" in asked else None
     named_users: list[Any] = []
     named_groups: list[Group] = []
-    if chosen is None:
+    is_chosen = bool(user or group or "nobody" in asked)
+    if not is_chosen:
         if term:
             named_users = list(users.filter(**{f"{name}__icontains": term})[: NAMED + 1])
             groups = groups.filter(name__icontains=term)
         named_groups = list(groups[: NAMED + 1])
-        if term and len(named_users) + len(named_groups) == 1:
-            chosen = Chosen(
-                user=next(iter(named_users), None), group=next(iter(named_groups), None)
-            )
+        is_chosen = bool(term) and len(named_users) + len(named_groups) == 1
+        if is_chosen:
+            user, group = next(iter(named_users), None), next(iter(named_groups), None)
+    chosen = Chosen(user=user, group=group) if is_chosen else None
     answers = chosen.answers() if chosen else []
     return {
         "title": gettext("What a user sees"),
@@ -384,7 +323,4 @@ def seen(request: HttpRequest) -> Context:
 
 def _with_key(rows: QuerySet[Any], key: str | None) -> Any:
     """Return the row with a primary key as an address has it, or None."""
-    try:
-        return rows.filter(pk=key).first() if key else None
-    except (ValueError, ValidationError):
-        return None
+    return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None

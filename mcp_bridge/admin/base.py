@@ -9,24 +9,20 @@ from functools import wraps
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.forms.utils import ErrorDict
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    HttpResponseBase,
-    HttpResponseRedirect,
-)
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.crypto import salted_hmac
 from django.utils.functional import cached_property
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -76,20 +72,38 @@ class RevisedForm(forms.ModelForm):
         self.add_error(None, text)
 
 
+def cell(name: str, context: Context) -> SafeString:
+    """Return a cell of a list, in one line, made by a template of ``mcp_bridge/admin/cells/``."""
+    text = render_to_string(f"mcp_bridge/admin/cells/{name}.html", context)
+    return mark_safe(text.replace("\n", ""))
+
+
+def column(name: str, description: Any, ordering: Any = None) -> Callable[..., SafeString]:
+    """Return a column of a list, each of whose cells the template of that name makes."""
+
+    @admin.display(description=description, ordering=ordering)
+    def shown(model_admin: admin.ModelAdmin, row: models.Model) -> SafeString:
+        return cell(name, {"row": row})
+
+    return shown
+
+
 class PagesAdmin(admin.ModelAdmin):
     """
     The admin of a model with pages beside those of Django's admin.
 
-    Each refuses what no database can be asked for: a NUL, and forged keys of rows (400).
+    Each refuses what no database can be asked for: a NUL, and forged keys of rows (400). The pages
+    beside Django's are for those who may view the model.
     """
 
     # The routes of the pages by name: of "try", the view is try_view().
     pages: Mapping[str, str] = {}
+    user_text = column("user_text", _("user"))
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
         for name, route in self.pages.items():
-            view = self.admin_site.admin_view(getattr(self, f"{name}_view"))
+            view = self.admin_site.admin_view(self._viewed(getattr(self, f"{name}_view")))
             name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
             patterns.insert(0, path(route, view, name=name))
         for pattern in patterns:
@@ -97,6 +111,15 @@ class PagesAdmin(admin.ModelAdmin):
             # As Django has it for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
+
+    def _viewed(self, view: View) -> View:
+        @wraps(view)
+        def viewed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not self.has_view_or_change_permission(request):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        return viewed
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
@@ -127,21 +150,14 @@ class PagesAdmin(admin.ModelAdmin):
             raise Http404
         return row
 
-    def address(
-        self,
-        page: str,
-        *args: object,
-        query: Mapping[str, Any] | None = None,
-        model: type[models.Model] | None = None,
-    ) -> str:
-        """Return the address of a page of this model, or another one, in this admin site."""
-        meta = (model or self.model)._meta
-        name = f"admin:{meta.app_label}_{meta.model_name}_{page}"
+    def address(self, page: str, *args: object, query: Mapping[str, Any] | None = None) -> str:
+        """Return the address of a page of this model in this admin site."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=args, query=query, current_app=self.admin_site.name)
 
-    def back_to(self, row: models.Model) -> HttpResponseRedirect:
+    def back_to(self, row: models.Model) -> HttpResponse:
         """Return a redirect to the page of a row."""
-        return HttpResponseRedirect(self.address("change", quote(row.pk)))
+        return redirect(self.address("change", quote(row.pk)))
 
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""
@@ -151,10 +167,6 @@ class PagesAdmin(admin.ModelAdmin):
         """Return the field that shows the user of a row: a link for those whom it leads on."""
         # Django makes it a link to the user's page for everybody.
         return "user" if self.can_link(request, get_user_model()) else "user_text"
-
-    @admin.display(description=_("user"))
-    def user_text(self, row: Any) -> str | None:
-        return None if row.user is None else str(row.user)
 
     def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
         """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
@@ -240,11 +252,6 @@ class BridgeAdmin(PagesAdmin):
     def list_context(self, request: HttpRequest) -> Context:
         """Return what the template of the list needs beside Django's own."""
         return {}
-
-    def say_count(self, request: HttpRequest, text: str, count: int) -> None:
-        """Say how many rows have changed: a warning if none has."""
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
 
     @contextmanager
     def decision(self, request: HttpRequest) -> Iterator[None]:

@@ -8,15 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partialmethod
+from types import SimpleNamespace
 from typing import Any, Final
 
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
 from django.db.models import Model
 from django.http import (
@@ -27,32 +26,17 @@ from django.http import (
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.utils.formats import localize
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import BridgeAdmin, Context
+from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.records import (
-    OutcomeFilter,
-    Records,
-    TimeFilter,
-    ToolFilter,
-    Usage,
-    UserFilter,
-    VersionFilter,
-    local_now,
-    one_line,
-    shown_error,
-    shown_outcome,
-    shown_time,
-)
+from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage, local_now
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
-from mcp_bridge.protocol.text import harmless, without_unprintable
+from mcp_bridge.protocol.text import harmless
 from mcp_bridge.records.rows import flush
 
 Rows = Iterable[tuple[object, ...]]
@@ -76,7 +60,7 @@ _LOOKUPS: Final = frozenset(
 
 # The fields of a record's page.
 _CALL: Final = (
-    *(shown_time, "tool", shown_outcome, "error_code", "error_text", "shown_pointers"),
+    *("shown_time", "tool", "shown_outcome", "error_code", "error_text", "shown_pointers"),
     *("times", "reference"),
 )
 _CALLER: Final = (
@@ -114,18 +98,47 @@ class KeysFirst(Paginator):
         return page
 
 
+def as_csv(rows: Rows) -> Iterator[str]:
+    """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
+    writer = csv.writer(SimpleNamespace(write=str))
+    # Excel reads UTF-8 only where a byte order mark says so.
+    yield f"\ufeff{writer.writerow(COLUMNS)}"
+    for row in rows:
+        yield writer.writerow(map(_cell, row))
+
+
+def as_json(rows: Rows) -> Iterator[str]:
+    """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
+    before = "["
+    for row in rows:
+        record = dict(zip(COLUMNS, row, strict=True))
+        record["arguments"] = json.loads(str(record["arguments"] or "null"))
+        record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
+        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    return _FORMULA.sub(r"\1'", harmless(_text(value)))
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
 @admin.register(ToolCallRecord)
 class ToolCallRecordAdmin(BridgeAdmin):
     """The calls and refusals; nothing here can be changed."""
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
-        *(shown_time, "tool", "caller", shown_outcome, "arguments_in_a_line", shown_error),
+        *("shown_time", "tool", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
         "shown_duration",
     ]
-    list_filter = [
-        *(TimeFilter, OutcomeFilter, ToolFilter, UserFilter, "error_code", VersionFilter),
-    ]
+    list_filter = FILTERS
     list_per_page = 50
     paginator = KeysFirst
     list_select_related = ["pending_call"]
@@ -161,8 +174,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         named = {getattr(each, "parameter_name", "") for each in self.list_filter}
         if lookup in named | _LOOKUPS:
             return True
-        text = gettext("There is no filter “%(name)s”: all calls are shown.")
-        raise IncorrectLookupParameters(text % {"name": one_line(lookup, 64)})
+        raise IncorrectLookupParameters(ValueError(lookup))
 
     def get_search_results(
         self, request: HttpRequest, queryset: Records, search_term: str
@@ -183,7 +195,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         try:
             return super().get_changelist_instance(request)
         except IncorrectLookupParameters as error:
-            # Django's own have another error, or nothing, to say.
+            # Filters have another error to say, and a page that there is not has nothing.
             text = error.args[0] if error.args else ""
             if not isinstance(text, str):
                 text = gettext("A filter in this address has no such value: all calls are shown.")
@@ -205,10 +217,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
         response = super().changelist_view(request, extra_context)
         context = getattr(response, "context_data", None) or {}
         if changelist := context.get("cl"):
+            shown = _time_filter(changelist)
             is_cut = changelist.query and changelist.result_count >= MOST_FOUND
             context |= {
-                "usage": _usage(changelist),
-                "filters": request.GET.urlencode(),
+                "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "is_recorded": conf.AUDIT is not None,
                 "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
                 "found_at_most": MOST_FOUND if is_cut else None,
@@ -218,11 +230,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        context["links"] = [*self._links(request, context["original"])]
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def _links(self, request: HttpRequest, record: ToolCallRecord) -> Iterator[tuple[str, str]]:
-        """Yield the texts and addresses of the pages that have to do with a record."""
+        record: ToolCallRecord = context["original"]
 
         def rows(model: type[Model], **values: object) -> list[Any]:
             """Return the rows with these values, two at most, if the reader may see them."""
@@ -233,43 +241,29 @@ class ToolCallRecordAdmin(BridgeAdmin):
             may_view = other.has_view_or_change_permission
             return found if all(may_view(request, row) for row in found) else []
 
-        def page(row: Model, name: str = "change", **query: object) -> str:
-            return self.address(name, quote(row.pk), query=query, model=type(row))
-
-        waited = gettext("The call that waited for a person")
-        for model, text, name, value in (
-            (ToolSetting, gettext("The tool"), "name", record.tool),
-            (PendingCall, waited, "pk", record.pending_call_id),
-            (get_user_model(), gettext("The user"), "pk", record.user_id),
-        ):
-            for row in () if value is None else rows(model, **{name: value}):
-                yield text, page(row)
-                if model is ToolSetting and Entry.of(row).is_served:
-                    yield gettext("Try it again"), page(row, "try", record=record.pk)
+        tools, users = rows(ToolSetting, name=record.tool), get_user_model()
+        context |= {
+            "tools": tools,
+            "is_served": any(Entry.of(row).is_served for row in tools),
+            "waited": rows(PendingCall, pk=record.pending_call_id),
+            "users": rows(users, pk=record.user_id),
+            "user_opts": users._meta,
+        }
         # The app of tokens need not be installed.
         if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
-            kind = apps.get_model("mcp_bridge_tokens", "Token")
-            tokens = rows(kind, user_id=record.user_id, name=record.credential)
-            if len(tokens) == 1:
-                yield gettext("The token"), page(tokens[0])
-            elif tokens:
-                # Any of them may have been used: the record has the name alone.
-                named = {"user__exact": record.user_id, "q": record.credential}
-                text = gettext("The user's tokens of this name")
-                yield text, self.address("changelist", query=named, model=kind)
-        user, tool = {"user_name": record.user_name}, {"tool": record.tool}
-        for text, query in (
-            (gettext("This user's calls"), user),
-            (gettext("This tool's calls"), tool),
-            (gettext("This user's calls of this tool"), user | tool),
-        ):
-            if all(query.values()):
-                yield text, self.address("changelist", query=query)
+            # Any of several may have been used: the record has the name alone.
+            named = {"user_id": record.user_id, "name": record.credential}
+            context["tokens"] = rows(apps.get_model("mcp_bridge_tokens", "Token"), **named)
+        return super().render_change_form(request, context, *args, **kwargs)
 
-    def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
+    def export(
+        self,
+        request: HttpRequest,
+        kind: str,
+        media: str,
+        write: Callable[[Rows], Iterator[str]],
+    ) -> HttpResponseBase:
         """Send the records that the list shows with the same filters, all pages of them."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         request.__dict__["is_export"] = True
@@ -277,13 +271,11 @@ class ToolCallRecordAdmin(BridgeAdmin):
             changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
-        shown, today = _time_filter(changelist), f"{local_now():%Y-%m-%d}"
-        days = f"all-{today}"
-        if shown.begin or shown.last:
-            first, last = (each and f"{each:%Y-%m-%d}" for each in (shown.begin, shown.last))
-            days = f"{first or 'first'}-to-{last or today}"
+        shown = _time_filter(changelist)
+        first = "first-to" if shown.last else "all"
+        first = f"{shown.begin:%Y-%m-%d}-to" if shown.begin else first
+        days = f"{first}-{shown.last or local_now():%Y-%m-%d}"
         rows = changelist.queryset.select_related(None).values_list(*FIELDS).iterator()
-        media, write = _KINDS[kind]
         headers = {
             "Content-Disposition": f'attachment; filename="calls-{days}.{kind}"',
             "Cache-Control": "private, no-store",
@@ -292,43 +284,29 @@ class ToolCallRecordAdmin(BridgeAdmin):
             write(rows), content_type=f"{media}; charset=utf-8", headers=headers
         )
 
-    csv_view = partialmethod(export, kind="csv")
-    json_view = partialmethod(export, kind="json")
+    csv_view = partialmethod(export, kind="csv", media="text/csv", write=as_csv)
+    json_view = partialmethod(export, kind="json", media="application/json", write=as_json)
 
-    @admin.display(description=_("user and client"), ordering="user_name")
-    def caller(self, record: ToolCallRecord) -> SafeString:
-        client = one_line(f"{record.client_name} {record.client_version}", 200)
-        user = one_line(record.user_name, 150) or "—"
-        return format_html('{} <div class="mcp-path">{}</div>', user, client)
-
-    @admin.display(description=_("arguments"))
-    def arguments_in_a_line(self, record: ToolCallRecord) -> str:
-        if not record.arguments:
-            return self._no_arguments(record, gettext("not kept"))
-        return one_line(record.arguments, 120)
-
-    @admin.display(description=_("duration"), ordering="duration_ms")
-    def shown_duration(self, record: ToolCallRecord) -> str:
-        return "" if record.duration_ms is None else f"{localize(round(record.duration_ms, 1))} ms"
-
-    @admin.display(description=_("invalid arguments"))
-    def shown_pointers(self, record: ToolCallRecord) -> str:
-        pointers = ((each,) for each in record.invalid_arguments.splitlines())
-        return format_html_join(", ", "<code>{}</code>", pointers) or "—"
+    shown_time = column("time", _("time"), "started_at")
+    caller = column("caller", _("user and client"), "user_name")
+    shown_outcome = column("outcome", _("outcome"), "outcome")
+    arguments_in_a_line = column("arguments", _("arguments"))
+    shown_error = column("error", _("error"), "error_code")
+    shown_pointers = column("pointers", _("invalid arguments"))
+    shown_duration = column("duration", _("duration"), "duration_ms")
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, record: ToolCallRecord) -> str:
-        if not record.arguments:
-            text = gettext("not kept: the setting %(setting)s says so")
-            text = gettext("not kept") if _keeps_arguments() else text
-            return self._no_arguments(record, text % {"setting": ARGUMENTS_SETTING})
-        shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-        lines = "\n".join(map(without_unprintable, shown.split("\n")))
-        return format_html('<div class="mcp-admin"><pre>{}</pre></div>', lines)
-
-    def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
+        if record.arguments:
+            shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
+            return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
         # "{}" has two bytes.
-        return not_kept if (record.arguments_bytes or 0) > 2 else "—"
+        if (record.arguments_bytes or 0) <= 2:
+            return "—"
+        if _keeps_arguments():
+            return gettext("not kept")
+        text = gettext("not kept: the setting %(setting)s says so")
+        return text % {"setting": ARGUMENTS_SETTING}
 
 
 def _keeps_arguments() -> bool:
@@ -337,52 +315,3 @@ def _keeps_arguments() -> bool:
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:
     return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
-
-
-def _usage(changelist: ChangeList) -> Usage:
-    """Return the usage of the calls that a list shows."""
-    shown = _time_filter(changelist)
-    return Usage(changelist.queryset, shown.begin, shown.end, changelist.get_query_string)
-
-
-class _Line:
-    def write(self, line: str) -> str:
-        return line
-
-
-def as_csv(rows: Rows) -> Iterator[str]:
-    """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
-    writer = csv.writer(_Line())
-    # Excel reads UTF-8 only where a byte order mark says so.
-    yield f"\ufeff{writer.writerow(COLUMNS)}"
-    for row in rows:
-        yield writer.writerow(map(_cell, row))
-
-
-def as_json(rows: Rows) -> Iterator[str]:
-    """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
-    before = "["
-    for row in rows:
-        record = dict(zip(COLUMNS, row, strict=True))
-        record["arguments"] = json.loads(str(record["arguments"] or "null"))
-        record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
-        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
-        before = ","
-    yield "[]\n" if before == "[" else "\n]\n"
-
-
-def _cell(value: object) -> object:
-    if value is None or isinstance(value, int | float):
-        return value
-    return _FORMULA.sub(r"\1'", harmless(_text(value)))
-
-
-def _text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-# The media type and the writer of each kind of file.
-_KINDS: Final[Mapping[str, tuple[str, Callable[[Rows], Iterator[str]]]]] = {
-    "csv": ("text/csv", as_csv),
-    "json": ("application/json", as_json),
-}

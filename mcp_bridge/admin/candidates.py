@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from django import forms
@@ -76,14 +76,3 @@ class FilterForm(forms.Form):
         for each in self.page:
             error = registry.errors.get(each.name)
             yield each, self._who[each.access], app_of(each), _hints(each), error
-
-
-def build(candidates: Iterable[Tool]) -> tuple[list[Tool], list[tuple[str, str]]]:
-    """Return the whole tools, and the names of those that cannot be made with the reason."""
-    tools, errors = [], []
-    for candidate in candidates:
-        try:
-            tools.append(registry.build(candidate))
-        except ValueError as reason:
-            errors.append((candidate.name, str(reason)))
-    return tools, errors

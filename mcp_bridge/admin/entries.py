@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.admin.schema_tables import Row, parameters
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
@@ -45,28 +45,6 @@ NOTHING_SAID: Final = _("nothing said")
 _CONFIRM: Final = (_("asks first"), _("It runs only after a person has agreed."))
 # Where a sentence ends.
 _SENTENCE: Final = re.compile(r"(?<=[.!?。])\s+")
-_MEANING: Final = {
-    ToolStatus.SERVED: _(
-        "Everybody who may see it can call it. To switch it off, clear “Enabled”."
-    ),
-    ToolStatus.DISABLED: _("Nobody sees it or can call it. To switch it on, tick “Enabled”."),
-    ToolStatus.NEW: _(
-        "It is new, and nobody has approved it yet. Nobody sees it before that. "
-        "Read what it does, and approve it if that is right."
-    ),
-    ToolStatus.CHANGED: _(
-        "It has another definition now than the one that was approved. Nobody sees it "
-        "before that is approved. Read what has changed, and approve it if that is right."
-    ),
-    ToolStatus.UNBUILT: _(
-        "Nobody has marked it and somebody has switched it on, but it cannot be made a tool now. "
-        "That is tried again from time to time. To give it up, clear “Enabled”."
-    ),
-    ToolStatus.GONE: _(
-        "Nothing is served under this name. What is set here is kept should the tool return; "
-        "delete it if it will not."
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -141,14 +119,9 @@ class Entry:
         return cut(_SENTENCE.split(paragraph, 1)[0], 160)
 
     @property
-    def rule(self) -> AccessRule | None:
-        """The rule of those who may see it when it is served."""
-        return None if self.shown is None else self.shown.access
-
-    @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that a client needs for it, from the code and the settings."""
-        return () if self.rule is None else self.rule.scopes
+        return () if self.shown is None else self.shown.access.scopes
 
     @property
     def waits(self) -> bool:
@@ -174,84 +147,31 @@ class Entry:
         return str(self.status.label)
 
     @property
-    def meaning(self) -> str:
-        """The meaning of its status, and what an administrator can do."""
-        if self.is_served_unapproved:
-            return gettext(
-                "It has another definition now than the one that was approved. It is "
-                "served all the same, since DEBUG is on; without DEBUG it would be withheld."
-            )
-        meaning = str(_MEANING[self.status])
-        if self.status is ToolStatus.UNBUILT:
-            reason = registry.errors.get(self.setting.name, "")
-            return meaning + " " + gettext("The reason: %(reason)s.") % {"reason": reason}
-        if self.waits and not self.setting.enabled:
-            return meaning + " " + gettext("It is switched off besides, and stays so.")
-        return meaning
+    def error(self) -> str:
+        """The reason why a candidate that is on cannot be made a tool now."""
+        return registry.errors.get(self.setting.name, "")
 
     @property
-    def hints(self) -> list[tuple[str, str]]:
+    def hints(self) -> list[tuple[Promise, Promise]]:
         """Each of the code's hints in a word or two and as a sentence."""
         if self.tool is None:
             return []
         confirm = [_CONFIRM] if self.shown and self.shown.options.confirm else []
-        return [(str(short), str(full)) for short, full in (*hints(self.tool), *confirm)]
+        return [*hints(self.tool), *confirm]
 
     @property
-    def badges(self) -> list[tuple[str, str | Promise]]:
-        """How it acts, whether it asks first and is public: each as a kind, and a word or two."""
-        if self.shown is None:
-            return []
-        # As far as its hints say (MCP schema, ToolAnnotations).
-        reads, deletes = map(self.shown.annotations.get, ("readOnlyHint", "destructiveHint"))
-        found: list[tuple[str, str | Promise]] = [("writes", _("writes"))]
-        if reads:
-            found = [("reads", _("reads"))]
-        elif deletes:
-            found = [("deletes", _("deletes"))]
-        elif reads is None and deletes is None:
-            found = [("unknown", NOTHING_SAID)]
-        if self.shown.options.confirm:
-            found.append(("asks", _CONFIRM[0]))
-        if self.shown.access.public:
-            found.append(("public", _("public")))
-        return found
+    def groups(self) -> str:
+        """The groups that administrators have limited it to, in a line."""
+        return ", ".join(sorted(str(group) for group in self.setting.groups.all()))
 
     @property
-    def limits(self) -> list[str]:
-        """What the administrators have set for it, each in a few words."""
-        setting, limits = self.setting, []
-        if setting.restricted:
-            names = ", ".join(sorted(str(group) for group in setting.groups.all()))
-            limits.append(gettext("only for: %(groups)s") % {"groups": names or gettext("nobody")})
-        if setting.rate:
-            limits.append(setting.rate)
-        if setting.confirm:
-            limits.append(gettext("asks first"))
-        if setting.scopes:
-            limits.append(gettext("scopes: %(scopes)s") % {"scopes": setting.scopes})
-        if setting.title or setting.description:
-            limits.append(gettext("other words"))
-        return limits
-
-    @property
-    def rate(self) -> str:
-        """The rate that holds at present, and where it is set; or why there is none."""
-        if self.setting.rate:
-            return gettext("%(rate)s for each caller, set here") % {"rate": self.setting.rate}
+    def rate(self) -> str | None:
+        """The rate that the tool or the settings say, empty without; None if its name has none."""
         try:
             rate = ToolRateThrottle().get_rate(self.tool) if self.tool else None
         except (ImproperlyConfigured, ValueError):
-            return gettext("none: every call fails, since the tool names a rate that is not set")
-        if rate is None:
-            return gettext("no limit")
-        text = gettext("%(rate)s for each caller, as the tool or the settings say")
-        return text % {"rate": rate.text}
-
-    @property
-    def asks_first(self) -> bool:
-        """Whether a person is asked before a trial of it is run."""
-        return self.shown is not None and self.shown.is_irreversible
+            return None
+        return "" if rate is None else rate.text
 
     @property
     def canonical_definition(self) -> str:
@@ -279,22 +199,19 @@ def numbers(found: Sequence[Entry]) -> dict[str, int]:
 
 def entries() -> list[Entry]:
     """Return the entries of all tools, after writing a row for each tool that has none."""
-    found = _entries()
-    done = {
-        entry.setting.name
-        for entry in found
-        if entry.waits or entry.setting.fingerprint == entry.fingerprint
-    }
+    rows = tool_status.read_settings()
     # Those without a row, and those that changed in a way that needs no approval.
-    if due := [each for each in registry.discovered.tools.values() if each.name not in done]:
+    due = [
+        tool
+        for tool in registry.discovered.tools.values()
+        if (row := rows.get(tool.key)) is None
+        or not Entry(row, tool).waits
+        and row.fingerprint != fingerprint(canonical_definition(tool))
+    ]
+    if due:
         tool_status.sync_tool_settings(due)
-        found = _entries()
-    return found
-
-
-def _entries() -> list[Entry]:
-    rows = tool_status.read_settings().values()
-    return [Entry.of(setting) for setting in rows if setting.kind == Tool.kind]
+        rows = tool_status.read_settings()
+    return [Entry.of(row) for row in rows.values() if row.kind == Tool.kind]
 
 
 def entries_for(request: HttpRequest) -> list[Entry]:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import cached_property
 from typing import Any, Final, cast
 
+from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
-from django.db.models import Max, Model, Q, QuerySet, Sum
+from django.db.models import Max, Q, QuerySet, Sum
 from django.http import HttpRequest
-from django.urls import reverse
+from django.template import RequestContext
 from django.utils import timezone
 
-from mcp_bridge.admin.base import PagesAdmin, may
+from mcp_bridge.admin.base import Context, PagesAdmin, may
 from mcp_bridge.admin.entries import entries_for, numbers
-from mcp_bridge.admin.pending_calls import ShownCall
-from mcp_bridge.admin.records import (
-    FAILED,
-    THROTTLED,
-    ToolUse,
-    Usage,
-    local_now,
-    shown_error,
-)
+from mcp_bridge.admin.pending_calls import shown_call
+from mcp_bridge.admin.records import FAILED, THROTTLED, Usage, local_now
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable, set_aside
 from mcp_bridge.features import Tool
@@ -44,125 +37,105 @@ def calls_for(request: HttpRequest) -> QuerySet[PendingCall]:
     return PendingCall.objects.filter(approvable(cast("User", request.user)))
 
 
-def count(model: type[Model], request: HttpRequest) -> int:
-    """Return how many calls, or tools, wait for the user, counted once a request."""
-    kept: dict[type[Model], int] = request.__dict__.setdefault("_mcp_waiting", {})
-    if model not in kept and model is PendingCall:
-        kept[model] = calls_for(request).count()
-    elif model not in kept:
+def count_calls(request: HttpRequest) -> int:
+    """Return how many calls wait for the user, counted once a request."""
+    kept = vars(request)
+    if "_mcp_waiting" not in kept:
+        kept["_mcp_waiting"] = calls_for(request).count()
+    return int(kept["_mcp_waiting"])
+
+
+def waiting(context: RequestContext) -> dict[str, int]:
+    """Return how many calls and tools wait for the user, in the page's admin site."""
+    request: HttpRequest = context["request"]
+    site, found = _site(request), {"calls": 0, "tools": 0}
+    if may(site, request, PendingCall, "change"):
+        found["calls"] = count_calls(request)
+    if may(site, request, ToolSetting, "change"):
         # The statuses are as of the snapshot read last.
-        _snapshot = registry.snapshot
-        waits = (ToolStatus.NEW, ToolStatus.CHANGED)
+        _snapshot, waits = registry.snapshot, (ToolStatus.NEW, ToolStatus.CHANGED)
         statuses = registry.statuses.items()
-        kept[model] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
-    return kept[model]
+        found["tools"] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
+    return found
 
 
-def counts_in(site: AdminSite, request: HttpRequest) -> dict[str, int]:
-    """Return how much waits for the user in an admin site, by the name of its model."""
-    return {
-        str(model._meta.model_name): count(model, request)
-        for model in (PendingCall, ToolSetting)
-        if may(site, request, model, "change")
+def _site(request: HttpRequest) -> AdminSite:
+    """Return the admin site whose page is asked for, which its view alone names for certain."""
+    view = request.resolver_match.func if request.resolver_match else None
+    site: AdminSite = getattr(getattr(view, "model_admin", view), "admin_site", admin.site)
+    return site
+
+
+def front_page(context: RequestContext) -> Context:
+    """
+    Return what the front page of the page's admin site shows to the user.
+
+    A part is not there where the site has no pages of its model, or the user may not view them.
+    """
+    request: HttpRequest = context["request"]
+    site, menu = _site(request), context["available_apps"]
+    # The rows of the site's menu for all models of MCP, as one section of it.
+    rows = own_rows(site, menu)
+    section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path, "models": rows}
+    tokens = (row for row in rows if row["model"]._meta.label == "mcp_bridge_tokens.Token")
+    # Where the user issues a token, if there is such a page.
+    token_url = str(next(tokens, {}).get("add_url") or "")
+    secret = "" if conf.AUTHORIZATION_SERVERS and not token_url else TOKEN
+    sees_tools, sees_calls = (may(site, request, each) for each in (ToolSetting, ToolCallRecord))
+    found = entries_for(request) if sees_tools else []
+    front: Context = {
+        "sections": [section],
+        "token_url": token_url,
+        # With a token, or with a login where clients have one.
+        "connection": Connection(endpoint_url(request), secret),
+        "may_decide": may(site, request, PendingCall, "change"),
+        "may_approve": may(site, request, ToolSetting, "change"),
+        "sees_tools": sees_tools,
+        "waiting": [entry for entry in found if entry.waits],
+        "tools": numbers(found),
+        "sees_calls": sees_calls,
+        "has_records": conf.AUDIT is not None,
     }
+    if may(site, request, PendingCall):
+        # The newest of the calls that wait, those that the user may decide on.
+        calls = calls_for(request).select_related("user")[:MOST]
+        held = [shown_call(call, cast("User", request.user)) for call in calls]
+        front |= {
+            "held": held,
+            "held_count": len(held) if len(held) < MOST else count_calls(request),
+            "aside": PendingCall.objects.filter(set_aside()).count(),
+        }
+    if sees_calls and conf.AUDIT is not None:
+        flush()
+        begin = local_now() - timedelta(hours=HOURS - 1)
+        usage = Usage(ToolCallRecord.objects.all(), begin, None)
+        front |= {
+            "usage": usage,
+            "failing": _failing(usage),
+            # As they call themselves.
+            "clients": _latest("client_name", "client_version"),
+            "throttled": _latest("user_name", "tool", wanted=THROTTLED),
+        }
+    return front
 
 
-class FrontPage:
-    """
-    What the front page of an admin site shows to a user.
+def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None]]:
+    """Return the tools with the highest rates of failure, each with its last one."""
+    failing = [use for use in usage.tools if use.failures]
+    failing.sort(key=lambda use: (-use.failures / use.calls, -use.failures, use.tool))
+    # Found by their times: one that was deleted meanwhile is not shown.
+    last = {use.tool: use.last_failure for use in failing[:MOST] if use.last_failure}
+    rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
+    records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
+    return [(use, records.get(use.tool)) for use in failing[:MOST]]
 
-    A part is None where the site has no pages of its model, or the user may not view them.
-    """
 
-    held: list[ShownCall] | None = None
-    usage: Usage | None = None
-
-    def __init__(
-        self, site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, Any]]
-    ) -> None:
-        self.site, self.request = site, request
-        # The rows of the site's menu for all models of MCP, as one section of it.
-        self.models = own_rows(site, menu)
-        section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path}
-        self.sections = [{**section, "models": self.models}]
-        self.may_decide = may(site, request, PendingCall, "change")
-        self.may_approve = may(site, request, ToolSetting, "change")
-        self.sees_calls = may(site, request, ToolCallRecord)
-        self.sees_tools = may(site, request, ToolSetting)
-        self.has_records = conf.AUDIT is not None
-        if may(site, request, PendingCall):
-            # The newest of the calls that wait, those that the user may decide on.
-            calls = calls_for(request).select_related("user")[:MOST]
-            self.held = [ShownCall(call, cast("User", request.user)) for call in calls]
-        if self.sees_calls:
-            flush()
-        if self.sees_calls and self.has_records:
-            begin = local_now() - timedelta(hours=HOURS - 1)
-            self.usage = Usage(ToolCallRecord.objects.all(), begin, None, self._calls)
-        found = entries_for(request) if self.sees_tools else []
-        # The tools that wait for approval, and how many tools have each status.
-        self.waiting = [entry for entry in found if entry.waits]
-        self.tools = numbers(found)
-
-    @property
-    def token_url(self) -> str:
-        """The address where the user issues a token, if there is one."""
-        labels = {row["model"]._meta.label: row for row in self.models}
-        return str(labels.get("mcp_bridge_tokens.Token", {}).get("add_url") or "")
-
-    @property
-    def held_count(self) -> int:
-        """How many calls wait in all."""
-        held = self.held or []
-        return len(held) if len(held) < MOST else count(PendingCall, self.request)
-
-    @cached_property
-    def aside(self) -> int:
-        """How many calls can no longer be approved, which the queue has on a page of their own."""
-        return PendingCall.objects.filter(set_aside()).count()
-
-    def _calls(self, parameters: dict[str, Any]) -> str:
-        """Return the address of the list of calls with some filters."""
-        wanted = {name: value for name, value in parameters.items() if value is not None}
-        page = "admin:mcp_bridge_toolcallrecord_changelist"
-        return reverse(page, query=wanted, current_app=self.site.name)
-
-    @cached_property
-    def failing(self) -> list[tuple[ToolUse, ToolCallRecord | None, str]]:
-        """The tools of the last day with the highest rates of failure, each with its last error."""
-        failing = [use for use in (self.usage.tools if self.usage else ()) if use.failures]
-        failing.sort(key=lambda use: (-use.failures / use.calls, -use.failures, use.tool))
-        # Found by their times: the error of one that was deleted meanwhile is not shown.
-        last = {use.tool: use.last_failure for use in failing[:MOST] if use.last_failure}
-        rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
-        records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
-        return [
-            (use, record, shown_error(record) if record else "")
-            for use in failing[:MOST]
-            for record in [records.get(use.tool)]
-        ]
-
-    @cached_property
-    def clients(self) -> list[dict[str, Any]]:
-        """The clients of the last day, as they call themselves, the last one first."""
-        return self._counted("client_name", "client_version", wanted=Q())
-
-    @cached_property
-    def throttled(self) -> list[dict[str, Any]]:
-        """Who has called which tool too often in the last day, the last one first."""
-        return self._counted("user_name", "tool", wanted=THROTTLED)
-
-    def _counted(self, *fields: str, wanted: Q) -> list[dict[str, Any]]:
-        since = timezone.now() - timedelta(hours=HOURS)
-        rows = ToolCallRecord.objects.filter(wanted, started_at__gte=since).order_by()
-        counted = rows.values(*fields).annotate(calls=Sum("times"), last=Max("started_at"))
-        return [dict(row) for row in counted.order_by("-last")[:MOST]]
-
-    @cached_property
-    def connection(self) -> Connection:
-        """How clients reach the site: with a token, or with a login where clients have one."""
-        secret = "" if conf.AUTHORIZATION_SERVERS and not self.token_url else TOKEN
-        return Connection(endpoint_url(self.request), secret)
+def _latest(*fields: str, wanted: Q | None = None) -> Any:
+    """Return the values of calls of the last day, with their number, the last ones first."""
+    since = timezone.now() - timedelta(hours=HOURS)
+    rows = ToolCallRecord.objects.filter(wanted or Q(), started_at__gte=since).order_by()
+    counted = rows.values(*fields).annotate(calls=Sum("times"), last=Max("started_at"))
+    return counted.order_by("-last")[:MOST]
 
 
 def own_rows(site: AdminSite, menu: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final, cast
 
 from django.contrib import admin, messages
@@ -15,24 +14,13 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.crypto import salted_hmac
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, cell, column
 from mcp_bridge.admin.entries import hints
-from mcp_bridge.admin.records import one_line
-from mcp_bridge.confirmation.decisions import (
-    approvable,
-    approve,
-    end_of,
-    obstacle_to,
-    refuse,
-    set_aside,
-)
-from mcp_bridge.features import Tool
+from mcp_bridge.confirmation.decisions import approvable, approve, obstacle_to, refuse, set_aside
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
 
@@ -73,44 +61,29 @@ class StatusFilter(SimpleListFilter):
         return islice(super().choices(changelist), 1, None)
 
 
-@dataclass(frozen=True)
-class ShownCall:
-    """A call as a page shows it to a user who may decide on it."""
+def shown_call(pending: PendingCall, user: User) -> Context:
+    """Return a call as a page shows it to a user who may decide on it."""
+    tool = registry.snapshot.tools.get(pending.tool)
+    waits = pending.status == Status.WAITING
+    description = str(tool.description) if tool else ""
+    return {
+        "pending": pending,
+        "tool": tool,
+        "hints": [str(full) for _short, full in hints(tool)] if tool else [],
+        "waits": waits,
+        # Why the user cannot approve it.
+        "obstacle": obstacle_to(pending, user) if waits else "",
+        # Whether the front page shows all that a person has to read.
+        "is_short": len(description) + len(pending.arguments) <= _SHORT,
+        "proof": proof_of(pending, user),
+    }
 
-    pending: PendingCall
-    user: User
 
-    @property
-    def tool(self) -> Tool | None:
-        return registry.snapshot.tools.get(self.pending.tool)
-
-    @property
-    def hints(self) -> list[str]:
-        """Each of the tool's hints as a sentence."""
-        return [str(full) for _short, full in hints(self.tool)] if self.tool else []
-
-    @property
-    def waits(self) -> bool:
-        return self.pending.status == Status.WAITING
-
-    @property
-    def obstacle(self) -> str:
-        """Why the user cannot approve it, where it waits."""
-        return obstacle_to(self.pending, self.user) if self.waits else ""
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the front page shows all that a person has to read."""
-        description = str(self.tool.description) if self.tool else ""
-        return len(description) + len(self.pending.arguments) <= _SHORT
-
-    @property
-    def proof(self) -> str:
-        """What a page gives out with the arguments of a call, which proves that it showed them."""
-        row = self.pending
-        shown = f"{self.user.pk} {row.pk} {row.tool} {row.arguments}"
-        proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
-        return f"{row.pk}-{proof.hexdigest()}"
+def proof_of(pending: PendingCall, user: User) -> str:
+    """Return what a page gives out with the arguments of a call: it proves that it showed them."""
+    shown = f"{user.pk} {pending.pk} {pending.tool} {pending.arguments}"
+    proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
+    return f"{pending.pk}-{proof.hexdigest()}"
 
 
 @admin.register(PendingCall)
@@ -135,25 +108,13 @@ class PendingCallAdmin(BridgeAdmin):
             "may_decide": self.has_change_permission(request),
         }
 
-    @admin.display(description=_("arguments"))
-    def short_arguments(self, row: PendingCall) -> str:
-        return one_line(row.arguments, 80)
-
-    @admin.display(description=_("age"), ordering="-asked_at")
-    def age(self, row: PendingCall) -> str:
-        return timesince(row.asked_at)
+    short_arguments = column("short_arguments", _("arguments"))
+    age = column("age", _("age"), "-asked_at")
 
     @admin.display(description=_("status"), ordering="status")
-    def state(self, row: PendingCall) -> str | SafeString:
-        more = ""
-        if row.status == Status.WAITING:
-            more = obstacle_to(row)
-        elif row.status == Status.APPROVED and row.is_over:
-            more = gettext("It was not repeated in time: when it is repeated, it waits anew.")
-        elif row.status == Status.APPROVED:
-            more = gettext("It has to be repeated by %(time)s.") % {"time": end_of(row)}
-        text = row.get_status_display()
-        return format_html('{}<div class="mcp-path">{}</div>', text, more) if more else text
+    def state(self, row: PendingCall) -> SafeString:
+        obstacle = obstacle_to(row) if row.status == Status.WAITING else ""
+        return cell("pending", {"row": row, "obstacle": obstacle})
 
     @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
     def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
@@ -174,54 +135,42 @@ class PendingCallAdmin(BridgeAdmin):
         context = {
             "title": gettext("Pending call"),
             "original": pending,
-            "shown": ShownCall(pending, cast("User", request.user)),
+            "shown": shown_call(pending, cast("User", request.user)),
             "may_decide": may_decide,
             "next": self.following(request, pending) if may_decide else None,
         }
         return self.page(request, "pending_call", context)
 
     def decide_view(self, request: HttpRequest) -> HttpResponse:
-        """Show several calls with all their arguments; a POST decides on those that are ticked."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
+        """
+        Show several calls with all their arguments; a POST decides on those that are ticked.
+
+        They are those that the address names, or else all that wait; as many as a page shows.
+        """
         if request.method == "POST":
             return self._decide_on_ticked(request)
-        shown, others = self._to_read(request)
-        rest = self.decidable(request).exclude(pk__in=[each.pending.pk for each in shown])
+        decidable = calls = self.decidable(request)
+        if named := _keys(request.GET.getlist("call")):
+            calls = self.get_queryset(request).filter(pk__in=named)
+        shown: list[Context] = []
+        others: list[Context] = []
+        left = MOST_CHARACTERS
+        for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
+            each, length = shown_call(row, cast("User", request.user)), len(row.arguments)
+            may_decide = each["waits"] and self.has_change_permission(request, row)
+            if may_decide and not each["obstacle"] and (not shown or length <= left):
+                shown.append(each)
+                left -= length
+            else:
+                others.append(each)
         context = {
             "title": gettext("Decide on several calls"),
             "calls": shown,
             "others": others,
-            "rest": rest.count(),
+            "rest": decidable.exclude(pk__in=[each["pending"].pk for each in shown]).count(),
             "may_decide": self.has_change_permission(request),
         }
         return self.page(request, "decide", context)
-
-    def _to_read(self, request: HttpRequest) -> tuple[list[ShownCall], list[tuple[Any, str]]]:
-        """
-        Return the calls that the user may decide on here, and the others with the reason.
-
-        They are those that the address names, or else all that wait; as many as a page shows.
-        """
-        user, calls = cast("User", request.user), self.decidable(request)
-        if named := _keys(request.GET.getlist("call")):
-            calls = self.get_queryset(request).filter(pk__in=named)
-        shown: list[ShownCall] = []
-        others: list[tuple[Any, str]] = []
-        left = MOST_CHARACTERS
-        for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
-            each = ShownCall(row, user)
-            reason = each.obstacle if each.waits else row.get_status_display()
-            if not reason and not self.has_change_permission(request, row):
-                reason = gettext("You may not decide on it.")
-            if not reason and shown and len(row.arguments) > left:
-                reason = gettext("Its arguments are long: read it on its own page.")
-            if reason:
-                others.append((row, reason))
-            else:
-                shown.append(each)
-                left -= len(row.arguments)
-        return shown, others
 
     def _decide_on_ticked(self, request: HttpRequest) -> HttpResponse:
         """Write the decision on the calls whose boxes a page with their arguments had."""
@@ -229,7 +178,7 @@ class PendingCallAdmin(BridgeAdmin):
             raise PermissionDenied
         user, ticked = cast("User", request.user), set(request.POST.getlist("call"))
         rows = self.get_queryset(request).filter(pk__in=_keys(ticked)).order_by("asked_at", "pk")
-        calls = {ShownCall(row, user).proof: row for row in rows}
+        calls = {proof_of(row, user): row for row in rows}
         chosen = [row for proof, row in calls.items() if proof in ticked]
         text = ""
         if not ticked:
@@ -277,14 +226,10 @@ class PendingCallAdmin(BridgeAdmin):
         if not self.has_change_permission(request):
             return None
         calls = self.decidable(request).order_by("asked_at", "pk")
-        parts = [calls]
-        if pending is not None:
-            later = Q(asked_at__gt=pending.asked_at)
-            later |= Q(asked_at=pending.asked_at, pk__gt=pending.pk)
-            calls = calls.exclude(pk=pending.pk)
-            parts = [calls.filter(later), calls.exclude(later)]
-        rows = chain.from_iterable(part.iterator(chunk_size=MOST_CALLS) for part in parts)
-        return next((row for row in rows if self.has_change_permission(request, row)), None)
+        if pending is None:
+            return calls.first()
+        later = Q(asked_at__gt=pending.asked_at) | Q(asked_at=pending.asked_at, pk__gt=pending.pk)
+        return calls.filter(later).first() or calls.exclude(pk=pending.pk).first()
 
 
 def _keys(posted: Iterable[str]) -> list[int]:

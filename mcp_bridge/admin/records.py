@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from math import ceil
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.contrib import admin
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
 from django.db.models import Avg, Case, F, IntegerField, Max, Q, QuerySet, Sum, When
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format, time_format
 from django.utils.functional import Promise
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import Choices, Context, is_key
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import REVISIONS, JSONObject
 from mcp_bridge.protocol.text import without_unprintable
@@ -63,75 +58,25 @@ FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
 HELD: Final = Q(outcome=Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
 THROTTLED: Final = Q(error_code=ErrorCode.THROTTLED)
 _MOST_RECENT: Final = 10
-# Before the word of an outcome, for those who do not see its colour.
-_ICONS: Final = {
-    Outcome.STARTED: "▸",
-    Outcome.SUCCEEDED: "✓",
-    Outcome.FAILED: "✗",
-    Outcome.REFUSED: "⊘",
-    Outcome.CANCELLED: "■",
-    Outcome.UNKNOWN: "?",
-    "waits": "…",
-}
 
 
 def recent_calls(tool: str) -> Context:
-    """Return the latest calls of a tool with what people read of them, for its page."""
+    """Return the latest calls of a tool, for its page."""
     records = ToolCallRecord.objects.filter(tool=tool).select_related("pending_call")
-    return {
-        "recent": [
-            (record, shown_time(record), shown_outcome(record), shown_error(record))
-            for record in records[:_MOST_RECENT]
-        ],
-        "is_recorded": conf.AUDIT is not None,
-    }
+    return {"recent": records[:_MOST_RECENT], "is_recorded": conf.AUDIT is not None}
 
 
 def recorded_arguments(key: str, tool: str) -> JSONObject:
     """Return the arguments on record of a call of a tool, but for those that are hidden or cut."""
-    record = None
-    if is_key(key, ToolCallRecord):
-        record = ToolCallRecord.objects.filter(pk=key, tool=tool).first()
-    arguments = json.loads(record.arguments) if record and record.arguments else None
-    if not isinstance(arguments, dict):
-        return {}
+    rows = ToolCallRecord.objects.filter(pk=key, tool=tool) if is_key(key, ToolCallRecord) else ()
+    found = (json.loads(row.arguments) for row in rows if row.arguments)
     return {
         name: value
+        for arguments in found
+        if isinstance(arguments, dict)
         for name, value in arguments.items()
         if not any(part in json.dumps(value, ensure_ascii=False) for part in (HIDDEN, CUT))
     }
-
-
-@admin.display(description=_("time"), ordering="started_at")
-def shown_time(record: ToolCallRecord) -> str:
-    """Return when a call began, with its seconds."""
-    moment = timezone.localtime(record.started_at) if settings.USE_TZ else record.started_at
-    return f"{date_format(moment, 'SHORT_DATE_FORMAT')} {moment:%H:%M:%S}"
-
-
-@admin.display(description=_("outcome"), ordering="outcome")
-def shown_outcome(record: ToolCallRecord) -> SafeString:
-    """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
-    kind, word = record.outcome, record.get_outcome_display()
-    if record.outcome == Outcome.REFUSED and record.error_code == ErrorCode.UNCONFIRMED:
-        status = record.pending_call and record.pending_call.status
-        if status == PendingCall.Status.REFUSED:
-            word = gettext("refused by a person")
-        else:
-            is_waiting = status == PendingCall.Status.WAITING
-            kind, word = "waits", gettext("waits") if is_waiting else gettext("waited")
-    if record.times > 1:
-        word = f"{word} × {record.times}"
-    return format_html(
-        '<span class="mcp-outcome-{}"><span aria-hidden="true">{}</span> {}</span>',
-        *(kind, _ICONS.get(kind, ""), word),
-    )
-
-
-@admin.display(description=_("error"), ordering="error_code")
-def shown_error(record: ToolCallRecord) -> str:
-    """Return the error that the model read; where that is not kept, why in some words."""
-    return one_line(record.error_text or str(record.get_error_code_display()), 160)
 
 
 def one_line(text: str, most: int) -> str:
@@ -146,12 +91,8 @@ def local_now() -> datetime:
 
 def midnight(moment: datetime, days: int = 0) -> datetime:
     """Return the beginning of the day of a time, or of one some days later."""
-    return local(datetime.combine(moment.date() + timedelta(days=days), time()))
-
-
-def local(moment: datetime) -> datetime:
-    """Return a time of the current time zone as the database is asked for it."""
-    return timezone.make_aware(moment) if settings.USE_TZ else moment
+    day = moment + timedelta(days=days)
+    return day.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 # The ranges that have a name: their labels, and their bounds at a time.
@@ -168,16 +109,16 @@ class RecordFilter(SimpleListFilter):
     """A filter by the conditions of its choices, which refuses any other value."""
 
     conditions: Mapping[str, Q]
+    labels: Mapping[str, Any] = {}
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         wanted = self.value()
         if wanted and wanted not in self.conditions:
-            text = gettext("There is no such choice for “%(filter)s”: all calls are shown.")
-            raise IncorrectLookupParameters(text % {"filter": self.title})
+            raise IncorrectLookupParameters(ValueError(wanted))
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(name, name) for name in self.conditions]
+        return [(name, self.labels.get(name, name)) for name in self.conditions]
 
     def queryset(self, request: HttpRequest, queryset: Records) -> Records:
         wanted = self.value()
@@ -206,33 +147,19 @@ class OutcomeFilter(RecordFilter):
         "cancelled": Q(outcome=Outcome.CANCELLED),
         "ran": RAN,
     }
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        labels = {
-            "waits": _("waits for a person"),
-            "started": _("runs now"),
-            "ran": _("ran, however it ended"),
-        }
-        return [(name, labels.get(name) or Outcome(name).label) for name in self.conditions]
+    labels = {
+        **dict(Outcome.choices),
+        "waits": _("waits for a person"),
+        "started": _("runs now"),
+        "ran": _("ran, however it ended"),
+    }
 
 
-class FormFilter(SimpleListFilter):
-    """A filter with a form of its own; ``kept`` are the other parameters of the address."""
-
-    # What the form itself sends.
-    own: tuple[str, ...] = ()
-
-    @property
-    def kept(self) -> list[tuple[str, str]]:
-        """The parameters of the address that the form does not send itself, but for the page."""
-        own = (self.parameter_name, *self.own, PAGE_VAR, ERROR_FLAG)
-        sent = self.request.GET.lists()
-        return [(name, value) for name, values in sent if name not in own for value in values]
-
-
-class NameFilter(FormFilter):
+class NameFilter(SimpleListFilter):
     """Filter by a name that is typed or chosen from those that are proposed."""
 
+    # What its form sends besides.
+    own = ()
     template = "mcp_bridge/admin/filter_name.html"
 
     def queryset(self, request: HttpRequest, queryset: Records) -> Records:
@@ -268,7 +195,7 @@ class UserFilter(NameFilter):
         return [(name, name) for name in names[:_MOST_PROPOSED]]
 
 
-class TimeFilter(FormFilter):
+class TimeFilter(SimpleListFilter):
     """
     Filter by time: a range that has a name, or one's own from one day or time to another.
 
@@ -285,6 +212,7 @@ class TimeFilter(FormFilter):
         sent = {name: params.pop(name, [""])[-1].strip() for name in self.own}
         self.used_parameters |= {name: text for name, text in sent.items() if text}
         self.is_own, wanted = any(sent.values()), self.value()
+        self.has_times = any(len(text) > len(_A_DAY) for text in sent.values())
         self.begin: datetime | None = None
         self.end: datetime | None = None
         try:
@@ -293,12 +221,10 @@ class TimeFilter(FormFilter):
                 self.end = _moment(sent["until"], is_end=True)
             elif wanted:
                 self.begin, self.end = _RANGES[wanted][1](local_now())
+            if self.begin and self.end and self.begin >= self.end:
+                raise ValueError("The range ends before it begins")
         except (KeyError, ValueError, OverflowError) as error:
-            text = gettext("That is no time that calls can be filtered by: all calls are shown.")
-            raise IncorrectLookupParameters(text) from error
-        if self.begin and self.end and self.begin >= self.end:
-            text = gettext("The range ends before it begins: all calls are shown.")
-            raise IncorrectLookupParameters(text)
+            raise IncorrectLookupParameters(error) from error
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
         return [(name, label) for name, (label, _bounds_at) in _RANGES.items()]
@@ -308,29 +234,15 @@ class TimeFilter(FormFilter):
             queryset = queryset.filter(started_at__gte=self.begin)
         return queryset.filter(started_at__lt=self.end) if self.end else queryset
 
-    def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        chosen, without = self.value() or None, dict.fromkeys(self.own)
-        for name, label in [(None, _("Any time")), *self.lookup_choices]:
-            yield {
-                "selected": name == chosen and not self.is_own,
-                "query_string": changelist.get_query_string({self.parameter_name: name, **without}),
-                "display": label,
-            }
-
     @property
     def last(self) -> datetime | None:
         """The last moment of the range."""
         return self.end and self.end - MOMENT
 
-    @property
-    def in_words(self) -> str:
-        """A range that is not of whole days in words."""
-        if all(len(self.used_parameters.get(each, "")) <= len(_A_DAY) for each in self.own):
-            return ""
-        return " – ".join(
-            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}" if each else "…"
-            for each in (self.begin, self.end)
-        )
+
+FILTERS: Final[list[Any]] = [
+    *(TimeFilter, OutcomeFilter, ToolFilter, UserFilter, "error_code", VersionFilter)
+]
 
 
 def _moment(text: str, *, is_end: bool = False) -> datetime | None:
@@ -342,15 +254,7 @@ def _moment(text: str, *, is_end: bool = False) -> datetime | None:
         raise ValueError(text)
     if is_end and len(text) <= len(_A_DAY):
         moment += timedelta(days=1)
-    return local(moment)
-
-
-class Bar(NamedTuple):
-    """One number of a time, and the address of its calls."""
-
-    kind: str
-    number: int
-    link: str
+    return timezone.make_aware(moment) if settings.USE_TZ else moment
 
 
 class Time(NamedTuple):
@@ -370,12 +274,16 @@ class Time(NamedTuple):
             return day
         return f"{day} – {date_format(last, 'SHORT_DATE_FORMAT')}"
 
+    @property
+    def numbers(self) -> Iterator[tuple[str, str, int]]:
+        """The kinds of calls, each with the filter by outcome that lists it, and its number."""
+        return ((kind, OUTCOMES[kind], number) for kind, number in self.counts.items())
+
 
 class ToolUse(NamedTuple):
     """The calls of a tool that ran; durations in milliseconds, None if none is known."""
 
     tool: str
-    link: str
     calls: int
     failures: int
     average: float | None
@@ -392,19 +300,11 @@ class Usage:
     """
     The records that began between two times, by time and by tool: two queries.
 
-    Without an end until now, without a beginning in the last days. ``link`` returns an address of
-    the list of calls with the given parameters, and without those that are None. ``tools`` are
-    those that failed most first, then the slowest.
+    Without an end until now, without a beginning in the last days. ``tools`` are those that failed
+    most first, then the slowest.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        begin: datetime | None,
-        end: datetime | None,
-        link: Callable[[dict[str, Any]], str],
-    ) -> None:
-        self._link = link
+    def __init__(self, records: Records, begin: datetime | None, end: datetime | None) -> None:
         bounds = _bounds(begin, end)
         found = records.filter(started_at__gte=bounds[0], started_at__lt=bounds[-1]).order_by()
         counts = {
@@ -433,21 +333,7 @@ class Usage:
             )
         )
         ordered = tools.order_by("-failures", F("average").desc(nulls_last=True), "tool")
-        self.tools = [ToolUse(link=link({"tool": row["tool"]}), **row) for row in ordered]
-
-    @property
-    def bars(self) -> Iterator[tuple[str, list[Bar]]]:
-        """Yield the name of each time, with its numbers."""
-        for each in self.times:
-            since, until = (f"{moment:%Y-%m-%dT%H:%M}" for moment in (each.begin, each.end))
-            shown = {"since": since, "until": until, "when": None}
-            yield (
-                each.name,
-                [
-                    Bar(kind, number, self._link({**shown, "outcome": OUTCOMES[kind]}))
-                    for kind, number in each.counts.items()
-                ],
-            )
+        self.tools = [ToolUse(**row) for row in ordered]
 
 
 def _bounds(begin: datetime | None, end: datetime | None) -> list[datetime]:

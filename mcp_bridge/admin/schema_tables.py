@@ -35,6 +35,8 @@ KINDS: Final[Mapping[str, Promise]] = {
     "object": pgettext_lazy("type of a parameter", "object"),
     "string": pgettext_lazy("type of a parameter", "string"),
 }
+# Types that need no words beside their inputs.
+PLAIN: Final = (KINDS["string"], KINDS["boolean"], ANYTHING)
 # Keywords that limit the values of a type.
 LIMITS: Final[Mapping[str, Promise]] = {
     "format": _("format"),
@@ -67,7 +69,7 @@ class Row(NamedTuple):
 
 def parameters(schema: JSONSchema) -> list[Row]:
     """Return the members of an input or output schema, MAX_ROWS at most and one that says so."""
-    rows = list(islice(_Table(schema).members(schema), MAX_ROWS + 1))
+    rows = list(islice(_members(SchemaDocument(schema), schema), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
         text = gettext("more than %(rows)d rows: the JSON has all of them")
         rows[MAX_ROWS] = Row("…", 0, text % {"rows": MAX_ROWS})
@@ -142,45 +144,31 @@ def describe_type(
     return cut(", ".join([text, *limits]), _LONGEST)
 
 
-class _Table:
-    """The rows of one document."""
-
-    def __init__(self, schema: JSONSchema) -> None:
-        self.document = SchemaDocument(schema)
-        # References can make a small schema a very large one.
-        self.left = 4 * MAX_ROWS
-
-    def members(
-        self, schema: object, level: int = 0, seen: frozenset[int] = frozenset()
-    ) -> Iterator[Row]:
-        """Yield a row for each member of a schema, and below it those of its own members."""
-        if level > MAX_LEVEL:
+def _members(
+    document: SchemaDocument, schema: object, seen: frozenset[int] = frozenset(), level: int = 0
+) -> Iterator[Row]:
+    """Yield a row for each member of a schema, and below it those of its own members."""
+    # Its items and its branches as well: all whose members are those of its value.
+    pending = [(schema, seen)] if level <= MAX_LEVEL else []
+    # References can make a small schema a very large one.
+    for _step in range(MAX_ROWS):
+        if not pending:
             return
-        for known, within in self.holders(schema, seen):
-            required, others = known.get("required", ()), known.get("additionalProperties")
-            found = [(spelled(name), each) for name, each in known.get("properties", {}).items()]
-            required = [spelled(name) for name in required]
-            for name, each in [*found, *([("*", others)] if isinstance(others, Mapping) else [])]:
-                about, _seen = self.document.merged(each, within)
-                yield Row(
-                    name,
-                    level,
-                    describe_type(each, self.document, within),
-                    name in required,
-                    as_json(about["default"]) if "default" in about else "",
-                    str(about.get("description", "")),
-                )
-                yield from self.members(each, level + 1, within)
-
-    def holders(
-        self, schema: object, seen: frozenset[int]
-    ) -> Iterator[tuple[JSONSchema, frozenset[int]]]:
-        """Yield a schema, its items and its branches: all whose members are those of its value."""
-        pending = [(schema, seen)]
-        while pending and self.left > 0:
-            self.left -= 1
-            known, within = self.document.merged(*pending.pop(0))
-            yield known, within
-            inner = [known.get("items"), *known.get("prefixItems", ())]
-            inner += [each for keyword in _BRANCHES for each in known.get(keyword, ())]
-            pending += [(each, within) for each in inner if isinstance(each, Mapping)]
+        known, within = document.merged(*pending.pop(0))
+        required, others = known.get("required", ()), known.get("additionalProperties")
+        found = [(spelled(name), each) for name, each in known.get("properties", {}).items()]
+        required = [spelled(name) for name in required]
+        for name, each in [*found, *([("*", others)] if isinstance(others, Mapping) else [])]:
+            about, _seen = document.merged(each, within)
+            yield Row(
+                name,
+                level,
+                describe_type(each, document, within),
+                name in required,
+                as_json(about["default"]) if "default" in about else "",
+                str(about.get("description", "")),
+            )
+            yield from _members(document, each, within, level + 1)
+        inner = [known.get("items"), *known.get("prefixItems", ())]
+        inner += [each for keyword in _BRANCHES for each in known.get(keyword, ())]
+        pending += [(each, within) for each in inner if isinstance(each, Mapping)]

@@ -6,26 +6,14 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin
-from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from mcp_bridge.access.scopes import supported_scopes
-from mcp_bridge.admin.audience import NAMED
 from mcp_bridge.admin.base import BridgeAdmin, Context
 from mcp_bridge.admin.entries import Entry, entries_for
 from mcp_bridge.models import Scope
-
-
-class ScopeChangeList(ChangeList):
-    """A list whose rows have the ``tools`` that need them."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        found = tools_by_scope(request)
-        for row in list(self.result_list):
-            row.tools = found.get(row.name, [])
+from mcp_bridge.protocol.text import cut
 
 
 @admin.register(Scope)
@@ -47,8 +35,11 @@ class ScopeAdmin(BridgeAdmin):
         # Tools and credentials know it by its name.
         return [] if obj is None else ["name", "needed_by"]
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ScopeChangeList]:
-        return ScopeChangeList
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found, tools = super().get_changelist_instance(request), tools_by_scope(request)
+        for scope in found.result_list:
+            scope.tools = tools.get(scope.name, [])
+        return found
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         scope: Any = super().get_object(request, *args, **kwargs)
@@ -78,10 +69,5 @@ def tools_by_scope(request: HttpRequest) -> dict[str, list[Entry]]:
 
 
 def listed(tools: list[Entry]) -> str:
-    """Return the names of tools in one line, NAMED at most."""
-    names = ", ".join(entry.setting.name for entry in tools[:NAMED])
-    rest = len(tools) - NAMED
-    if rest <= 0:
-        return names
-    text = ngettext("%(names)s and %(count)d more", "%(names)s and %(count)d more", rest)
-    return text % {"names": names, "count": rest}
+    """Return the names of tools in one line."""
+    return cut(", ".join(entry.setting.name for entry in tools), 400)

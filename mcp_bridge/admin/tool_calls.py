@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from django.http import HttpRequest
-from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, ngettext
 
 import mcp_bridge
@@ -46,17 +45,17 @@ class Outcome(NamedTuple):
 
 class Block(NamedTuple):
     """
-    One content block, of the type ``kind``. ``note`` is about it, or says why it is not shown.
+    One content block of the type ``kind``, as it was ``given``; ``hidden`` is why it is not shown.
 
-    ``source`` is a data: URI, ``link`` an address that may be followed.
+    ``link`` is a data: URI of ``size`` bytes, or an address that may be followed.
     """
 
     kind: str
-    title: str = ""
+    given: JSONObject
     text: str = ""
-    note: str = ""
-    source: str = ""
     link: str = ""
+    size: int = 0
+    hidden: str = ""
 
 
 class Shown(NamedTuple):
@@ -124,47 +123,36 @@ def shown(result: bytes | JSONObject) -> Shown:
 
 def _block(block: JSONObject) -> Block:
     # Nothing in it is trusted: it may hold anything.
-    kind = str(block.get("type", ""))
+    kind, resource = str(block.get("type", "")), block.get("resource")
     if kind == "text":
-        return Block(kind, text=_readable(block.get("text", "")))
+        return Block(kind, block, _readable(block.get("text", "")))
     if kind in _SHOWN:
-        return _media(kind, str(block.get("mimeType", "")), str(block.get("data", "")))
+        return _media(kind, block)
     if kind == "resource_link":
-        title = str(block.get("title") or block.get("name") or "")
-        uri, about = str(block.get("uri", "")), str(block.get("description", ""))
-        link = ""
+        uri, link = str(block.get("uri", "")), ""
         with suppress(ValueError):
             scheme, host, *_ = urlsplit(uri)
             link = uri if scheme in ("http", "https") and host else ""
-        return Block(kind, title=title, text=uri, link=link, note=about)
-    if kind == "resource" and isinstance(block.get("resource"), Mapping):
-        resource = block["resource"]
-        uri, mime_type = str(resource.get("uri", "")), str(resource.get("mimeType", ""))
+        return Block(kind, block, uri, link)
+    if kind == "resource" and isinstance(resource, Mapping):
         if "text" in resource:
-            return Block(kind, title=uri, text=_readable(resource["text"]), note=mime_type)
+            return Block(kind, resource, _readable(resource["text"]))
         # Three bytes are four characters of base64.
-        size = filesizeformat(len(str(resource.get("blob", ""))) * 3 // 4)
-        text = gettext("%(type)s, about %(size)s: not shown")
-        note = text % {"type": mime_type or gettext("bytes"), "size": size}
-        return Block(kind, title=uri, note=note)
-    return Block(kind, text=_pretty(block), note=gettext("Shown as it is."))
+        size = len(str(resource.get("blob", ""))) * 3 // 4
+        return Block(kind, resource, size=size, hidden="bytes")
+    return Block("other", block, _pretty(block))
 
 
-def _media(kind: str, mime_type: str, data: str) -> Block:
+def _media(kind: str, block: JSONObject) -> Block:
+    mime_type, data = str(block.get("mimeType", "")), str(block.get("data", ""))
     try:
         size = len(base64.b64decode(data, validate=True))
     except ValueError:
-        text = gettext("%(type)s: not shown, since its data is not base64.")
-        return Block(kind, note=text % {"type": mime_type})
-    about = {"type": mime_type, "size": filesizeformat(size)}
-    if mime_type not in _SHOWN[kind]:
-        text = gettext("%(type)s, %(size)s: not shown, since a page cannot show it safely.")
-        return Block(kind, note=text % about)
-    if size > MAX_MEDIA:
-        text = gettext("%(type)s, %(size)s: too large to be shown.")
-        return Block(kind, note=text % about)
-    note = gettext("%(type)s, %(size)s") % about
-    return Block(kind, note=note, source=f"data:{mime_type};base64,{data}")
+        return Block(kind, block, hidden="invalid")
+    hidden = "large" if size > MAX_MEDIA else ""
+    hidden = hidden if mime_type in _SHOWN[kind] else "unsafe"
+    link = "" if hidden else f"data:{mime_type};base64,{data}"
+    return Block(kind, block, link=link, size=size, hidden=hidden)
 
 
 def _parsed(text: str) -> Any:

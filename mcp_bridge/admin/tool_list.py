@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, may_view_users
 from mcp_bridge.admin.entries import Entry, entries_for, numbers
-from mcp_bridge.admin.front_page import count
+from mcp_bridge.admin.front_page import count_calls
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.features import Tool
@@ -111,13 +111,9 @@ class GroupFilter(SimpleListFilter):
         return [("app", _("by app")), ("prefix", _("by the beginning of the name"))]
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        # Without the counts of Django's own, which say how many each choice would leave.
-        for value, text in [(None, _("As it fits")), *self.lookup_choices]:
-            yield {
-                "selected": self.value() == value,
-                "query_string": changelist.get_query_string({self.parameter_name: value}),
-                "display": text,
-            }
+        # Without what Django calls the first choice, by which a filter leaves out nothing.
+        first, *others = super().choices(changelist)
+        yield from ({**first, "display": _("As it fits")}, *others)
 
     def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
         return queryset
@@ -141,7 +137,7 @@ _GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {
 }
 
 
-class ToolSettingListForm(forms.ModelForm):
+class RowForm(forms.ModelForm):
     """One row of the list."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -220,18 +216,14 @@ class ToolChangeList(ChangeList):
             row.definition = definition
 
     @property
-    def row_groups(self) -> list[RowGroup]:
+    def row_groups(self) -> Iterator[RowGroup]:
         """The rows of this page in their groups; without groups, one that has no name."""
         rows: list[Any] = list(self.result_list)
-        if not self.group_names:
-            return [RowGroup("", len(rows), ":")]
-        groups, begin = [], 0
-        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, "")):
-            size = len(list(found))
-            part = f"{begin}:{begin + size}"
-            groups.append(RowGroup(name or gettext("Without a tool at present"), size, part))
-            begin += size
-        return groups
+        without, begin = gettext("Without a tool at present") if self.group_names else "", 0
+        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, without)):
+            end = begin + len(list(found))
+            yield RowGroup(name, end - begin, f"{begin}:{end}")
+            begin = end
 
 
 def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
@@ -244,7 +236,7 @@ def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
     return numbers(entries_for(request)) | {
         "may_change": model_admin.has_change_permission(request),
         "may_view_users": may_view_users(request),
-        "pending": count(PendingCall, request) if sees_calls else 0,
+        "pending": count_calls(request) if sees_calls else 0,
         "lengths": lengths,
         "toolsets_page": f"{DOCUMENTATION}toolsets.md",
     }

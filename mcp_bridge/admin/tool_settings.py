@@ -7,44 +7,34 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import F
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotAllowed,
-    HttpResponseRedirect,
-    JsonResponse,
-)
-from django.utils.html import format_html, format_html_join
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.shortcuts import redirect
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.approvals import approve, changed, changed_fields, definitions, effects
+from mcp_bridge.admin.approvals import changed, definitions
 from mcp_bridge.admin.audience import seen
-from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm
-from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
+from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, column
+from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.tool_list import (
-    FILTERS,
-    ToolChangeList,
-    Tools,
-    ToolSettingListForm,
-    summary,
-    where,
-)
+from mcp_bridge.admin.tool_list import FILTERS, RowForm, ToolChangeList, Tools, summary, where
 from mcp_bridge.admin.try_tool import try_page
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import mark_approved
 
 # The tools on a page of those that wait, which is as many as a person reads in one go.
 PER_PAGE: Final = 20
+# The most tools of one change that messages name.
+MOST_NAMED: Final = 10
 
 
 class ToolSettingForm(RevisedForm):
@@ -114,6 +104,7 @@ class ToolSettingAdmin(BridgeAdmin):
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
     actions = ["switch_on", "switch_off"]
+    try_view = try_page
 
     class Media:
         js = ["mcp_bridge/tools.js"]
@@ -125,7 +116,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return ToolChangeList
 
     def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
+        return super().get_changelist_form(request, **{**kwargs, "form": RowForm})
 
     def get_search_results(
         self, request: HttpRequest, queryset: Tools, search_term: str
@@ -165,39 +156,43 @@ class ToolSettingAdmin(BridgeAdmin):
     ) -> None:
         # An approval that was written in between is not to be undone.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
         if form.changed_data:
-            request.__dict__.setdefault("_mcp_changed", []).append(obj)
+            self.say_effects(request, form.instance)
 
     def construct_change_message(
         self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
     ) -> Any:
         """Return the changed values for the history; Django's own text where there are none."""
         default = super().construct_change_message(request, form, formsets, add)
-        return changed_fields(form) or default
-
-    def response_change(self, request: HttpRequest, obj: ToolSetting) -> HttpResponse:
-        self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
-        return super().response_change(request, obj)
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
-        response = super().changelist_view(request, extra_context)
-        self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
-        return response
+        texts = (
+            changed(
+                str(form.fields[name].label),
+                form.get_initial_for_field(form.fields[name], name),
+                form.cleaned_data[name],
+            )
+            for name in form.changed_data
+        )
+        return "; ".join(texts) or default
 
     def say_effects(self, request: HttpRequest, *rows: ToolSetting) -> None:
-        """Say of each tool that was changed who can use it now."""
-        for text, level in effects(rows):
-            self.message_user(request, text, level)
+        """Say of each tool that was changed who can use it now, MOST_NAMED at most."""
+        for each in definitions(map(Entry.of, rows[:MOST_NAMED])):
+            self.message_user(request, *each.effect)
+        if (rest := len(rows) - MOST_NAMED) > 0:
+            text = ngettext(
+                "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
+            )
+            self.message_user(request, text % {"count": rest}, messages.SUCCESS)
 
     def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Switch a tool on or off as posted; return for a script what that has changed."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        viewed = self.viewed(request, object_id)
         with self.decision(request):
-            row: Any = ToolSetting.objects.select_for_update().get(pk=viewed.pk)
+            row = self.viewed(request, object_id)
             if not self.has_change_permission(request, row):
                 raise PermissionDenied
             self._set_enabled(request, row, on=request.POST.get("enabled") == "on")
@@ -216,45 +211,12 @@ class ToolSettingAdmin(BridgeAdmin):
         self.log_change(request, row, changed(label, not on, on))
         return True
 
-    @admin.display(description=_("tool"), ordering="name")
-    def tool(self, row: Any) -> SafeString | str:
-        title = row.definition.entry.title
-        if not title:
-            return str(row.name)
-        return format_html('{} <span class="mcp-name">{}</span>', title, row.name)
-
-    @admin.display(description=_("what it does"))
-    def what_it_does(self, row: Any) -> SafeString:
-        entry = row.definition.entry
-        badge = '<span class="mcp-badge mcp-badge-{}">{}</span>'
-        # So that a long path can be broken.
-        parts = ((part,) for part in entry.source.split("/"))
-        return format_html(
-            '{}<div class="mcp-badges">{}</div><div class="mcp-path">{}</div>',
-            entry.summary,
-            format_html_join(" ", badge, entry.badges),
-            format_html_join(SafeString("/<wbr>"), "{}", parts),
-        )
-
-    @admin.display(description=_("status"))
-    def status(self, row: Any) -> SafeString:
-        entry = row.definition.entry
-        kind = "served" if entry.is_served else entry.status.value
-        return format_html('<span class="mcp-status-{}">{}</span>', kind, entry.label)
-
-    @admin.display(description=_("who can use it"))
-    def who_can_use_it(self, row: Any) -> SafeString:
-        shown = row.definition
-        lines = [
-            ("mcp-path", ", ".join(title for _name, title in shown.needed)),
-            ("mcp-limits", "; ".join(shown.entry.limits)),
-            ("mcp-warning", shown.warning if shown.entry.is_served else ""),
-        ]
-        return format_html(
-            "{}{}",
-            shown.who,
-            format_html_join("", '<div class="{}">{}</div>', (line for line in lines if line[1])),
-        )
+    tool = column("tool", _("tool"), "name")
+    what_it_does = column("what_it_does", _("what it does"))
+    status = column("status", _("status"))
+    who_can_use_it = column("who_can_use_it", _("who can use it"))
+    tokens = column("tokens", _("tokens"))
+    last_called = column("last_called", _("last called"), F("last_call").asc(nulls_first=True))
 
     @admin.display(description=_("calls"), ordering="week_calls")
     def calls_in_a_week(self, row: Any) -> SafeString | str:
@@ -267,21 +229,6 @@ class ToolSettingAdmin(BridgeAdmin):
         failed = ngettext("%(count)d failed", "%(count)d failed", failures)
         failed %= {"count": failures}
         return format_html('{}, <span class="mcp-warning">{}</span>', words, failed)
-
-    @admin.display(
-        description=_("last called"),
-        ordering=F("last_call").asc(nulls_first=True),
-    )
-    def last_called(self, row: Any) -> SafeString | str:
-        if row.last_call is None:
-            return gettext("not called yet")
-        # The word stands where the row is a card, which has no heading.
-        label, time = gettext("Last called:"), display_for_value(row.last_call, "")
-        return format_html('<span class="mcp-label">{} </span>{}', label, time)
-
-    @admin.display(description=_("tokens"))
-    def tokens(self, row: Any) -> int:
-        return row.definition.entry.tokens  # type: ignore[no-any-return]
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
@@ -306,23 +253,21 @@ class ToolSettingAdmin(BridgeAdmin):
         if rest:
             more = ngettext("%(count)d was so before.", "%(count)d were so before.", rest)
             text += f" {more % {'count': rest}}"
-        self.say_count(request, text, number)
+        level = messages.SUCCESS if number else messages.WARNING
+        self.message_user(request, text % {"count": number}, level)
         self.say_effects(request, *switched)
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
         """Show the tools that wait for approval; a POST approves those of them that are ticked."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
         if request.method == "POST":
             self._approve(request, _ticked(request))
-            return HttpResponseRedirect(self.address("waiting"))
+            return redirect(self.address("waiting"))
         rows = self.get_queryset(request).order_by("name")
         waiting = [entry for entry in map(Entry.of, rows) if entry.waits]
         page = Paginator(waiting, PER_PAGE).get_page(request.GET.get("p"))
         context: Context = {
             "title": gettext("Tools that wait for approval"),
             "page": page,
-            "pages": page.paginator.get_elided_page_range(page.number),
             "definitions": definitions(page),
             "may_approve": self.has_change_permission(request),
         }
@@ -361,9 +306,15 @@ class ToolSettingAdmin(BridgeAdmin):
             for name, row in rows.items():
                 if not self.has_change_permission(request, row):
                     raise PermissionDenied
-                if approve(Entry(row, tools[name]), shown[name], request.user, switch_on=is_new):
-                    self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
-                    approved.append(row)
+                entry = Entry(row, tools[name])
+                if entry.fingerprint != shown[name] or not (is_new or entry.waits):
+                    continue
+                if is_new:
+                    row.chosen = row.enabled = True
+                mark_approved(row, tools[name], by=request.user)
+                row.save()
+                self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
+                approved.append(row)
         count = len(approved)
         text = ngettext("%(count)d tool is approved.", "%(count)d tools are approved.", count)
         if is_new:
@@ -372,7 +323,8 @@ class ToolSettingAdmin(BridgeAdmin):
                 "%(count)d candidates are switched on.",
                 count,
             )
-        self.say_count(request, text, count)
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count}, level)
         self.say_effects(request, *(() if is_new else approved))
         if others := sorted(shown.keys() - {row.name for row in approved}):
             text = gettext(
@@ -388,14 +340,11 @@ class ToolSettingAdmin(BridgeAdmin):
 
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
         """Show a page of the candidates that are not switched on, none of which is built."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
         form = FilterForm(request)
         context: Context = {
             "title": gettext("Candidates"),
             "form": form,
             "page": form.page,
-            "pages": form.page.paginator.get_elided_page_range(form.page.number),
             "rows": [*form.rows()],
             "total": len(form.offered),
             "may_switch": self.has_change_permission(request),
@@ -409,20 +358,24 @@ class ToolSettingAdmin(BridgeAdmin):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         form, back = FilterForm(request), self.address("candidates", query=request.GET)
-        if "_confirmed" in request.POST:
-            ticked = _ticked(request)
-            # What another process has shown has to be built in this one.
-            tools, _errors = build(form.offered[name] for name in ticked if name in form.offered)
-            self._approve(request, ticked, {tool.name: tool for tool in tools})
-            return HttpResponseRedirect(back)
-        names = [name for name in request.POST.getlist("name") if name in form.offered]
+        ticked = _ticked(request)
+        names = [name for name in ticked or request.POST.getlist("name") if name in form.offered]
         if "_all" in request.POST:
             names = [each.name for each in form.page]
-        if not names:
+        if not names and "_confirmed" not in request.POST:
             text = gettext("Nothing was chosen: tick the candidates to switch on.")
             self.message_user(request, text, messages.WARNING)
-            return HttpResponseRedirect(back)
-        tools, errors = build(form.offered[name] for name in names[:MOST_CANDIDATES])
+            return redirect(back)
+        tools, errors = [], []
+        for name in names[:MOST_CANDIDATES]:
+            try:
+                tools.append(registry.build(form.offered[name]))
+            except ValueError as reason:
+                errors.append((name, str(reason)))
+        if "_confirmed" in request.POST:
+            # What another process has shown has been built in this one.
+            self._approve(request, ticked, {tool.name: tool for tool in tools})
+            return redirect(back)
         rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
         built = definitions(
             Entry(rows.get(tool.name) or ToolSetting(name=tool.name), tool) for tool in tools
@@ -436,14 +389,8 @@ class ToolSettingAdmin(BridgeAdmin):
         }
         return self.page(request, "switch_on", context)
 
-    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
-        return try_page(self, request, self.viewed(request, object_id))
-
     def sees_view(self, request: HttpRequest) -> HttpResponse:
         """Show the tools that somebody sees, and why not the rest, to those who may view users."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
         return self.page(request, "sees", seen(request))
 
 

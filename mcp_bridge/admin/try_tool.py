@@ -18,15 +18,7 @@ from django.utils.translation import gettext
 from mcp_bridge.admin.base import Context, PagesAdmin
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recorded_arguments
-from mcp_bridge.admin.schema_tables import (
-    ANYTHING,
-    KINDS,
-    as_json,
-    choice,
-    describe_type,
-    kinds_of,
-    spelled,
-)
+from mcp_bridge.admin.schema_tables import PLAIN, as_json, choice, describe_type, kinds_of, spelled
 from mcp_bridge.admin.tool_calls import call, shown
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -44,8 +36,6 @@ ABSENT: Final = object()
 _OTHERS: Final = "*"
 # Text that may be longer than this has an input of several lines.
 _LINE: Final = 200
-# Types that need no words beside their inputs.
-_SHOWN: Final = (*(KINDS[name] for name in ("string", "boolean")), ANYTHING)
 # A value of each format, and of each type; of examples, the levels and the members at each.
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2026-01-31",
@@ -66,14 +56,12 @@ _EXAMPLES: Final[Mapping[str, object]] = {
 _LEVELS: Final = 3
 _MEMBERS: Final = 10
 
-# What shows the pictures and sounds of a result.
-_RESULTS: Final = forms.Media(js=["mcp_bridge/results.js"])
-
 Read = Callable[[str], object]
 
 
-def try_page(model_admin: PagesAdmin, request: HttpRequest, setting: ToolSetting) -> HttpResponse:
+def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     """Show a form of a tool's parameters; a POST of it calls the tool as the user."""
+    setting: ToolSetting = model_admin.viewed(request, object_id)
     entry = Entry.of(setting)
     context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
     context |= {"original": setting, "entry": entry}
@@ -84,21 +72,14 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, setting: ToolSetting
         sent = recorded_arguments(request.GET.get("record", ""), setting.name)
         form.prefill(sent)
         context["is_filled_in"] = bool(sent)
-    context |= {"form": form, "media": model_admin.media + form.media + _RESULTS}
+    context |= {"form": form, "media": model_admin.media + form.media}
     if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
         return model_admin.page(request, "try", context)
-    arguments = form.arguments()
-    if entry.asks_first and "_confirmed" not in request.POST:
+    arguments, asks_first = form.arguments(), entry.shown.is_irreversible
+    if asks_first and "_confirmed" not in request.POST:
         context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
-        # The filled-in fields, to be sent once more.
-        context["sent"] = [
-            (name, value)
-            for name, values in request.POST.lists()
-            if name.startswith(f"{form.prefix}-")
-            for value in values
-        ]
         return model_admin.page(request, "confirm", context)
-    outcome = call(setting.name, arguments, request, confirmed=entry.asks_first)
+    outcome = call(setting.name, arguments, request, confirmed=asks_first)
     if outcome.result is not None:
         context["shown"] = shown(outcome.result)
         form.add_tool_errors(context["shown"].errors)
@@ -138,6 +119,10 @@ class ArgumentsForm(forms.Form):
     """
 
     prefix = "arguments"
+
+    class Media:
+        # It shows the pictures and sounds of a result.
+        js = ["mcp_bridge/results.js"]
 
     def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -217,7 +202,7 @@ def _member(
     notes = []
     if not isinstance(field.widget, forms.Select):
         words = describe_type(schema, document, seen)
-        notes += [] if words in map(str, _SHOWN) else [words]
+        notes += [] if words in map(str, PLAIN) else [words]
         if "default" in found:
             notes.append(gettext("default: %(value)s") % {"value": as_json(default, 80)})
     note = f"{capfirst('; '.join(notes))}." if notes else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -12,15 +13,18 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.core import checks
-from django.db import router
+from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db.models import Count, Max
+from django.utils import timezone
 from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
-from mcp_bridge.checks.locks import check_locks
+from mcp_bridge.calls.running import LONG, is_sqlite_file
 from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.features import Tool
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.linting import lint
@@ -28,6 +32,7 @@ from mcp_bridge.registry.listing import unmatched
 from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
 
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
+_RECENT: Final = timedelta(days=7)
 
 logger = get_logger("mcp_bridge.checks")
 
@@ -49,7 +54,7 @@ def check_tools(
         *_throttles(tools),
         *_toolsets(tools),
         # Databases are asked by those commands alone that name them (Django, "Database checks").
-        *(check_locks(iter(tools.tools.values())) if databases and has_database() else ()),
+        *(_locks(tools.tools.values()) if databases and has_database() else ()),
     ]
 
 
@@ -220,3 +225,30 @@ def _may_hang() -> bool:
     location = config.get("LOCATION", "")
     address = location if isinstance(location, str) else next(iter(location), "")
     return "socket_timeout" not in given | parse_qs(urlsplit(address).query).keys()
+
+
+def _locks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
+    """Warn of tools that act and whose calls took long of late, in a transaction on SQLite."""
+    if not is_sqlite_file(connections[DEFAULT_DB_ALIAS]):
+        return
+    locking = {
+        tool.name: tool
+        for tool in tools
+        if not tool.is_read_only and DEFAULT_DB_ALIAS not in tool.non_atomic
+    }
+    records = ToolCallRecord.objects.using(router.db_for_read(ToolCallRecord)).filter(
+        started_at__gte=timezone.now() - _RECENT,
+        duration_ms__gte=LONG * 1000,
+        tool__in=list(locking),
+    )
+    found = records.order_by().values("tool").annotate(most=Max("duration_ms"), calls=Count("pk"))
+    for row in found.order_by("tool"):
+        yield checks.Warning(
+            f"The tool {row['tool']!r} ({locking[row['tool']].source}) took up to "
+            f"{row['most'] / 1000:.1f} s in a transaction ({row['calls']} of its calls in the last "
+            f"7 days took more than {LONG:g} s), in which nobody else can write to the SQLite "
+            f"database {DEFAULT_DB_ALIAS!r}.",
+            hint="Put it under django.db.transaction.non_atomic_requests and have it write in "
+            f"short transactions of its own; see {DOCUMENTATION}tools.md.",
+            id="mcp_bridge.W016",
+        )

@@ -10,14 +10,7 @@ from typing import Final, NamedTuple
 from django.conf import settings
 from django.conf.urls.i18n import is_language_prefix_patterns_used
 from django.core import checks
-from django.urls import (
-    LocalePrefixPattern,
-    Resolver404,
-    ResolverMatch,
-    URLResolver,
-    get_resolver,
-    resolve,
-)
+from django.urls import LocalePrefixPattern, Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.utils import translation
 from django.utils.regex_helper import normalize
 
@@ -84,7 +77,7 @@ def _served(
                 template, parameters = f"%({regex})s", [regex]
             address, match = f"/{template}" if parameters else f"/{template % ()}", None
             with suppress(Resolver404):
-                match = None if "%(" in address else resolve(address)
+                match = None if "%(" in address else get_resolver().resolve(address)
             yield address, _Place(view, match, is_localized)
 
 

@@ -20,31 +20,15 @@ from django.db import IntegrityError, router, transaction
 from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.queue import (
-    MAX_ARGUMENTS,
-    bound,
-    consume,
-    give_back,
-    hold,
-    shown_arguments,
-    too_long,
-)
+from mcp_bridge.confirmation.queue import bound, check_length, consume, hold, shown_arguments
 from mcp_bridge.exceptions import CallRefused, InputRequired, ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models import UsedState
 from mcp_bridge.models.outcomes import ErrorCode
-from mcp_bridge.protocol import (
-    Answers,
-    CallToolResult,
-    InputRequiredResult,
-    InvalidParamsError,
-    JSONObject,
-    jsonrpc,
-)
+from mcp_bridge.protocol import Answers, CallToolResult, InputRequiredResult, InvalidParamsError
 from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas.forms import check_form
-
-__all__ = ["CONFIRM", "RequestState", "ask_client", "ask_person", "give_back", "resume"]
 
 # The key of the question whether a call may run.
 CONFIRM: Final = "confirm"
@@ -68,7 +52,7 @@ class RequestState:
 
     binding: str
     asked: dict[str, str]
-    answers: JSONObject
+    answers: Mapping[str, object]
     state: object
     confirming: bool
     confirmed_at: float | None
@@ -114,8 +98,7 @@ def resume(
     if call.confirmed or not call.tool.options.confirm:
         return call
     # They are no shorter as people read them, which takes far longer to find out.
-    if len(jsonrpc.encode(call.sent).decode()) > MAX_ARGUMENTS:
-        raise too_long(call)
+    check_length(call, encode(call.sent).decode())
     is_cancelled = agreed is not None and agreed["action"] == "cancel"
     # The client answers for its own user.
     answer = None if conf.FOUR_EYES or is_cancelled else agreed

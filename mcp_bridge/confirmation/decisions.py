@@ -104,20 +104,14 @@ def _written(
     with transaction.atomic(using):
         Generation.lock(using)
         if not pending.decide(using=using, status=status, reason=reason, decided_by=user):
-            found = PendingCall.objects.using(using).filter(pk=pending.pk)
-            present = found.select_related("decided_by").first()
-            if present is None:
-                before = gettext(
-                    "Nothing was changed: somebody has deleted the call in the meantime."
-                )
-            else:
-                before = gettext(
-                    "Nothing was changed: %(user)s has decided before (%(status)s)."
-                ) % {
-                    "user": present.decided_by or gettext("somebody"),
-                    "status": present.get_status_display(),
-                }
-            return before, constants.WARNING
+            rows = PendingCall.objects.using(using).select_related("decided_by")
+            present = rows.filter(pk=pending.pk).first()
+            text = gettext("Nothing was changed: somebody has deleted the call in the meantime.")
+            if present is not None:
+                by, status = present.decided_by or gettext("somebody"), present.get_status_display()
+                text = gettext("Nothing was changed: %(user)s has decided before (%(status)s).")
+                text %= {"user": by, "status": status}
+            return text, constants.WARNING
         pending.refresh_from_db(using=using)
         if apps.is_installed("django.contrib.admin"):
             from django.contrib.admin.models import CHANGE, LogEntry

@@ -75,18 +75,18 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
 def shown_arguments(call: ToolCall) -> str:
     """Return the arguments as people read them. Raises CallRefused for too many."""
     text = render_arguments(call.tool, call.sent)
-    if len(text) > MAX_ARGUMENTS:
-        raise too_long(call)
+    check_length(call, text)
     return text
 
 
-def too_long(call: ToolCall) -> CallRefused:
-    """Return the error of a call whose arguments nobody would read through."""
-    text = (
-        f"{_needs(call)}, and these arguments have more than the {MAX_ARGUMENTS} characters "
-        "that a person is asked to read. Do it in parts."
-    )
-    return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, repeated=True)
+def check_length(call: ToolCall, arguments: str) -> None:
+    """Raise CallRefused for arguments that nobody would read through."""
+    if len(arguments) > MAX_ARGUMENTS:
+        text = (
+            f"{_needs(call)}, and these arguments have more than the {MAX_ARGUMENTS} characters "
+            "that a person is asked to read. Do it in parts."
+        )
+        raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, repeated=True)
 
 
 def _needs(call: ToolCall) -> str:

@@ -132,10 +132,6 @@ class Endpoint:
         user = None if anonymous else self.user
         return self.send("POST", address or self.address, json.dumps(message).encode(), sent, user)
 
-    def get(self) -> Answer:
-        """GET it as a client does that looks for a stream of events. Raises Unreachable."""
-        return self.send("GET", self.address, b"", {"Accept": "text/event-stream"})
-
     def send(
         self,
         verb: str,
@@ -353,8 +349,7 @@ def discovery(endpoint: Endpoint) -> Findings:
         yield ok(
             f"server/discover: {', '.join(answer.reply['result'].get('supportedVersions', []))}."
         )
-        return
-    if not endpoint.asks(answer):
+    elif not endpoint.asks(answer):
         yield error(
             explain(endpoint, answer, "server/discover").text,
             "initialize is answered, and this is not: have the proxy pass the headers "
@@ -381,7 +376,7 @@ def listing(endpoint: Endpoint) -> Findings:
 
 def other_verbs(endpoint: Endpoint) -> Findings:
     """GET, which clients try for a stream of events: 405 tells them that there is none."""
-    answer = endpoint.get()
+    answer = endpoint.send("GET", endpoint.address, b"", {"Accept": "text/event-stream"})
     if answer.status == 405 and "POST" in answer.headers.get("allow", ""):
         yield ok("GET is refused (405, Allow: POST).")
     else:
@@ -529,9 +524,8 @@ def _messages(check: Callable[..., Any], is_ours: bool, stops: bool) -> Findings
         if each.is_silenced():
             continue
         if is_ours or (stops and each.level >= checks.ERROR):
-            level = (error, warning, info)[
-                (each.level < checks.ERROR) + (each.level < checks.WARNING)
-            ]
+            level = error if each.level >= checks.ERROR else warning
+            level = info if each.level < checks.WARNING else level
             yield level(text, str(each.hint or "Every command stops at it."))
         elif each.id in _HTTPS:
             yield info(

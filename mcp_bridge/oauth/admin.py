@@ -7,7 +7,6 @@ model of clients. It must not import ``oauth2_provider.admin``, which imports it
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -20,7 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication
 
-from mcp_bridge.admin.base import PagesAdmin, RevisedForm
+from mcp_bridge.admin.base import PagesAdmin, RevisedForm, column
 from mcp_bridge.oauth.connections import live_tokens, redirect_hosts, revoke
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
@@ -85,13 +84,8 @@ class ClientAdmin(PagesAdmin):
     def hosts(self, client: AbstractApplication) -> str:
         return ", ".join(redirect_hosts(client))
 
-    @admin.display(description=_("users"), ordering="connected_users")
-    def users(self, client: Any) -> int:
-        return client.connected_users or 0
-
-    @admin.display(description=_("last used"), ordering="used_at")
-    def last_used_at(self, client: Any) -> datetime | None:
-        return client.used_at
+    users = column("users", _("users"), "connected_users")
+    last_used_at = column("last_used_at", _("last used"), "used_at")
 
     @admin.action(description=_("Revoke all tokens of selected clients"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

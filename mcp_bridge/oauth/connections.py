@@ -18,15 +18,7 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext
 from django.views.generic import TemplateView
-from oauth2_provider.models import (
-    AbstractApplication,
-    get_access_token_model,
-    get_device_grant_model,
-    get_grant_model,
-    get_id_token_model,
-    get_refresh_token_model,
-    refresh_token_expire_timedelta,
-)
+from oauth2_provider import models
 from oauth2_provider.scopes import get_scopes_backend
 
 from mcp_bridge.oauth.consent import client_context, host_of, protected, site_context
@@ -35,12 +27,12 @@ from mcp_bridge.oauth.models import ClientUse
 
 def live_tokens() -> QuerySet[Any]:
     """Return the access tokens that are valid, or that a client can still refresh."""
-    now, lasting = timezone.now(), refresh_token_expire_timedelta()
-    unrevoked = get_refresh_token_model().objects.filter(
+    now, lasting = timezone.now(), models.refresh_token_expire_timedelta()
+    unrevoked = models.get_refresh_token_model().objects.filter(
         access_token=OuterRef("pk"), revoked__isnull=True
     )
     refreshable = Q(expires__gt=now - lasting) if lasting else Q()
-    tokens: QuerySet[Any] = get_access_token_model().objects.annotate(
+    tokens: QuerySet[Any] = models.get_access_token_model().objects.annotate(
         is_refreshable=Exists(unrevoked)
     )
     return tokens.filter(Q(expires__gt=now) | Q(is_refreshable=True) & refreshable)
@@ -56,7 +48,7 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
     tokens = tokens.select_related("application__user").order_by("application_id")
     uses = {use.application_id: use for use in ClientUse.objects.filter(user=user.pk)}
     found, texts = [], get_scopes_backend().get_all_scopes()
-    lasting = refresh_token_expire_timedelta()
+    lasting = models.refresh_token_expire_timedelta()
     for key, group in groupby(tokens, attrgetter("application_id")):
         of_client, use = list(group), uses.get(key)
         application = of_client[0].application
@@ -81,13 +73,13 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
     return sorted(found, key=itemgetter("since"), reverse=True)
 
 
-def redirect_hosts(application: AbstractApplication) -> list[str]:
+def redirect_hosts(application: models.AbstractApplication) -> list[str]:
     """Return the hosts to which a client may have its users sent back, each once."""
     return list(dict.fromkeys(map(host_of, application.redirect_uris.split())))
 
 
 def revoke(
-    application: AbstractApplication, user: AbstractBaseUser | AnonymousUser | None = None
+    application: models.AbstractApplication, user: AbstractBaseUser | AnonymousUser | None = None
 ) -> None:
     """
     Take away all that a client was granted by a user, or by everybody: it has to ask anew.
@@ -97,15 +89,15 @@ def revoke(
     """
     by = {} if user is None else {"user": user.pk}
     of = {"application": application.pk, **by}
-    refresh_tokens, devices = get_refresh_token_model(), get_device_grant_model()
+    refresh_tokens, devices = models.get_refresh_token_model(), models.get_device_grant_model()
     with transaction.atomic(using=router.db_for_write(refresh_tokens)):
         # First what becomes tokens.
-        get_grant_model().objects.filter(**of).delete()
+        models.get_grant_model().objects.filter(**of).delete()
         devices.objects.filter(client_id=application.client_id, **by).delete()
         for token in refresh_tokens.objects.filter(**of, revoked__isnull=True):
             token.revoke()
         # With OpenID Connect, ID tokens are taken as access tokens.
-        for model in (get_access_token_model(), get_id_token_model(), ClientUse):
+        for model in (models.get_access_token_model(), models.get_id_token_model(), ClientUse):
             model.objects.filter(**of).delete()
 
 

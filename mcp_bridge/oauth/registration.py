@@ -24,12 +24,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView
 
-from mcp_bridge.access.throttling import (
-    count_locally,
-    count_or_none,
-    make_throttle,
-    retry_after_seconds,
-)
+from mcp_bridge.access import throttling
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.outbound.addresses import is_redirect_uri
 from mcp_bridge.protocol.logs import get_logger
@@ -160,16 +155,16 @@ class ClientDocument:
 
 def seconds_to_wait(meta: dict[str, Any]) -> int | None:
     """Count a registration from the address in a request's META; None if it is allowed."""
-    throttle = make_throttle(client_registration().throttle_class)
+    throttle = throttling.make_throttle(client_registration().throttle_class)
     # Always anonymous: AnonRateThrottle does not count a user with a session.
     asked = HttpRequest()
     asked.META, asked.user = meta, AnonymousUser()
     # Throttles read only attributes that Django's request has too.
     count = partial(throttle.allow_request, cast("Request", asked), cast("APIView", None))
-    allowed = count_or_none(throttle, count)
-    if count_locally(throttle, count) if allowed is None else allowed:
+    allowed = throttling.count_or_none(throttle, count)
+    if throttling.count_locally(throttle, count) if allowed is None else allowed:
         return None
-    return retry_after_seconds(throttle.wait()) or 1
+    return throttling.retry_after_seconds(throttle.wait()) or 1
 
 
 class ClientRegistrationView(DynamicClientRegistrationView):

@@ -11,21 +11,12 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
-from oauth2_provider.models import (
-    AbstractApplication,
-    get_access_token_model,
-    get_refresh_token_model,
-)
+from oauth2_provider.models import get_access_token_model, get_refresh_token_model
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.common import Request
-from oauthlib.oauth2.rfc6749.errors import (
-    CustomOAuth2Error,
-    InvalidRequestError,
-    OAuth2Error,
-    UnauthorizedClientError,
-)
+from oauthlib.oauth2.rfc6749 import errors
 from oauthlib.oauth2.rfc6749.utils import scope_to_list
 
 from mcp_bridge.access.scopes import as_configured
@@ -36,10 +27,10 @@ from mcp_bridge.conf import conf
 PROVEN: Final = "mcp_bridge.client"
 
 
-def invalid_target(request: Request | None = None) -> OAuth2Error:
+def invalid_target(request: Request | None = None) -> errors.OAuth2Error:
     """Return the error for a client that asks for another resource (RFC 8707, section 2)."""
     text = f"Resources here are: {', '.join(conf.resources.values())}."
-    return CustomOAuth2Error("invalid_target", text, request=request)
+    return errors.CustomOAuth2Error("invalid_target", text, request=request)
 
 
 class Validator(OAuth2Validator):
@@ -73,8 +64,8 @@ class Validator(OAuth2Validator):
 
     def validate_user(self, username: str, password: str, client: Any, request: Request) -> bool:
         """Check a password for a client with that grant alone: others could try passwords."""
-        if not client.allows_grant_type(AbstractApplication.GRANT_PASSWORD):
-            raise UnauthorizedClientError(request=request)
+        if not client.allows_grant_type(client.GRANT_PASSWORD):
+            raise errors.UnauthorizedClientError(request=request)
         return bool(super().validate_user(username, password, client, request))
 
     def is_pkce_required(self, client_id: str, request: Request) -> bool:
@@ -83,7 +74,7 @@ class Validator(OAuth2Validator):
         is_refused = is_plain and oauth2_settings.COMPLIANT_BCP_RFC9700_PKCE_METHOD
         if request.response_type and challenge is not None and (is_refused or not challenge):
             text = "Send a code_challenge, with code_challenge_method=S256."
-            raise InvalidRequestError(text, request=request)
+            raise errors.InvalidRequestError(text, request=request)
         return bool(super().is_pkce_required(client_id, request))
 
     def validate_scopes(
@@ -173,7 +164,7 @@ class Validator(OAuth2Validator):
         if any(map(str.strip, sent)):
             request.resource = [as_configured(each) for each in sent]
         super()._check_and_set_request_resource(request)
-        made_here = AbstractApplication.RegistrationSource.MANUAL
+        made_here = request.client.RegistrationSource.MANUAL
         if not request.resource and request.client.registration_source != made_here:
             request.resource = [conf.RESOURCE] if conf.RESOURCE else []
 

@@ -289,7 +289,7 @@ async def _start(call: ToolCall) -> recorder.StartedCall:
             check_cancelled()
         return started
     except (CallRefused, asyncio.CancelledError):
-        from mcp_bridge.confirmation.confirm import give_back
+        from mcp_bridge.confirmation.queue import give_back
 
         if started is not None:
             await recorder.finish(started, Outcome.CANCELLED)

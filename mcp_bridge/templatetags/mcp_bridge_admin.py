@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
-from django.contrib import admin
-from django.contrib.admin import AdminSite
-from django.http import HttpRequest
-from django.template import RequestContext
 
 from mcp_bridge.admin.audience import permission_title
-from mcp_bridge.admin.front_page import FrontPage, counts_in
+from mcp_bridge.admin.front_page import front_page, waiting
+from mcp_bridge.admin.records import one_line
 
 register = template.Library()
-
-
-@register.simple_tag(takes_context=True)
-def mcp_front_page(context: RequestContext) -> FrontPage:
-    """Return what the front page shows to the user, in the admin site of the page."""
-    request: HttpRequest = context["request"]
-    return FrontPage(_site(request), request, context["available_apps"])
-
-
-@register.simple_tag
-def mcp_permission(action: str, opts: Any) -> str:
-    """Return what the permission of an action on a model is called, by the model's ``opts``."""
-    return permission_title(action, opts)
-
-
-@register.simple_tag(takes_context=True)
-def mcp_waiting(context: RequestContext) -> dict[str, int]:
-    """Return how many calls and tools wait for the user, in the admin site of the page."""
-    request: HttpRequest = context["request"]
-    return counts_in(_site(request), request)
-
-
-def _site(request: HttpRequest) -> AdminSite:
-    """Return the admin site whose page is asked for, which its view alone names for certain."""
-    view = request.resolver_match.func if request.resolver_match else None
-    model_admin = getattr(view, "model_admin", None)
-    site: AdminSite = getattr(
-        view if model_admin is None else model_admin, "admin_site", admin.site
-    )
-    return site
+register.simple_tag(front_page, takes_context=True, name="mcp_front_page")
+register.simple_tag(waiting, takes_context=True, name="mcp_waiting")
+register.simple_tag(permission_title, name="mcp_permission")
+register.filter("mcp_line", one_line)

@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, QuerySet
-from django.forms import (
-    CheckboxSelectMultiple,
-    ModelForm,
-    MultipleChoiceField,
-    SplitDateTimeField,
-)
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
@@ -27,7 +20,7 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import permission_title
-from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key, may_view_users
+from mcp_bridge.admin.base import PagesAdmin, RevisedForm, column, may_view_users
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -56,19 +49,11 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
     )
 
 
-class NamesField(MultipleChoiceField):
+class NamesField(forms.MultipleChoiceField):
     """Several names of a list, as one text with spaces between them; None for no name."""
 
     def clean(self, value: object) -> str | None:
         return " ".join(super().clean(value)) or None
-
-
-class UserSelect(AutocompleteSelect):
-    """Django's searchable select, shown again after a forged key as well."""
-
-    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
-        users = get_user_model()
-        return super().optgroups(name, [each for each in value if is_key(each, users)], attr)
 
 
 @admin.register(Token)
@@ -106,24 +91,22 @@ class TokenAdmin(PagesAdmin):
         found: Any = super().get_changelist_instance(request)
         found.is_of_all = self.may_view_all(request)
         for token in found.result_list:
-            token.may_be_revoked = self.has_revoke_permission(request, token)
+            may_revoke = self.has_revoke_permission(request, token)
+            token.revoke_url = may_revoke and self.address("revoke", token.pk)
         return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Token]:
         tokens = super().get_queryset(request)
         return tokens if self.may_view_all(request) else tokens.filter(user=request.user.pk)
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Token | None:
-        token: Token | None = super().get_object(request, *args, **kwargs)
-        if token is None and not self.may_view_all(request):
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        token = super().get_object(request, *args, **kwargs)
+        if token is not None:
+            token.may_be_revoked = self.has_revoke_permission(request, token)
+        elif not self.may_view_all(request):
             # To them a token of somebody else is as one that does not exist.
             raise PermissionDenied
         return token
-
-    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
-        # Only where the site's user model is in the same admin, and can be searched there.
-        users = self.admin_site._registry.get(get_user_model())
-        return ["user"] if users is not None and users.get_search_fields(request) else []
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         # The field takes what the page asks for: a row of the users, or the name of one.
@@ -181,20 +164,20 @@ class TokenAdmin(PagesAdmin):
             words = {tool.name: str(tool.title or "") for tool in tools}
         else:
             field = super().formfield_for_dbfield(db_field, request, **kwargs)
-            if isinstance(field, SplitDateTimeField):
+            if isinstance(field, forms.SplitDateTimeField):
                 # Django's words beside the two inputs are no labels of them.
                 parts = gettext("Date:"), gettext("Time:")
                 for widget, part in zip(field.widget.widgets, parts, strict=True):
                     widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
-        shown: Any = {"choices": labelled(words), "widget": CheckboxSelectMultiple}
+        shown: Any = {"choices": labelled(words), "widget": forms.CheckboxSelectMultiple}
         # Not the field's own, which is of texts.
         return Field.formfield(db_field, form_class=NamesField, **shown)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         text = gettext("A token for this user would give rights that you do not have.")
         if not may_view_users(request):
-            # Neither Django's search nor its list of users would open.
+            # Django's list of users would not open.
             text = gettext("There is no such user, or none for whom you may issue a token.")
             kwargs |= {
                 "widget": AdminTextInputWidget,
@@ -202,8 +185,6 @@ class TokenAdmin(PagesAdmin):
                 "help_text": gettext("The user's name, as used to log in."),
                 "error_messages": {"invalid_choice": text},
             }
-        elif db_field.name in self.get_autocomplete_fields(request):
-            kwargs["widget"] = UserSelect(db_field, self.admin_site, using=kwargs.get("using"))
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
 
         def check_user(user: AbstractBaseUser) -> None:
@@ -214,7 +195,7 @@ class TokenAdmin(PagesAdmin):
             field.validators = [*field.validators, check_user]
         return field
 
-    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
             # A token that was revoked in between stays so.
             obj.save(update_fields=form.changed_data)
@@ -238,12 +219,6 @@ class TokenAdmin(PagesAdmin):
         # Rendered here, where no report of an error shows the secret.
         return self.page(request, "issued_token", context).render()
 
-    def render_change_form(
-        self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        context["may_revoke"] = self.has_revoke_permission(request, context.get("original"))
-        return super().render_change_form(request, context, *args, **kwargs)
-
     def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show how clients are connected with a token whose secret is not known any more."""
         context = {"title": gettext("Connect"), "original": self.viewed(request, object_id)}
@@ -252,8 +227,8 @@ class TokenAdmin(PagesAdmin):
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask whether a token is to be revoked; a POST does it."""
-        token: Token = self.viewed(request, object_id)
-        if not self.has_revoke_permission(request, token):
+        token = self.viewed(request, object_id)
+        if not token.may_be_revoked:
             raise PermissionDenied
         if request.method == "POST":
             self.revoke_one(request, token)
@@ -272,9 +247,8 @@ class TokenAdmin(PagesAdmin):
     def is_valid(self, token: Token) -> bool:
         return token.is_valid
 
-    @admin.display(description=_("issued by"))
-    def issuer(self, token: Token) -> str:
-        return "—" if token.issuer is None else token.issuer.get_username()
+    issuer = column("issuer", _("issued by"))
+    revocation = column("revocation", _("revoke"))
 
     @admin.display(description=_("scopes"))
     def granted_scopes(self, token: Token) -> str:
@@ -283,16 +257,6 @@ class TokenAdmin(PagesAdmin):
     @admin.display(description=_("tools"))
     def opened_tools(self, token: Token) -> str:
         return limit(token.tools, {})
-
-    @admin.display(description=_("revoke"))
-    def revocation(self, token: Any) -> str | None:
-        if token.revoked_at is not None:
-            return gettext("outgrown") if token.outgrown else gettext("revoked")
-        if not token.may_be_revoked:
-            return None
-        address = self.address("revoke", token.pk)
-        label = gettext("Revoke %(token)s") % {"token": token}
-        return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Revoke"))
 
     @admin.action(description=_("Revoke selected tokens"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
@@ -324,5 +288,4 @@ def limit(names: str | None, words: Mapping[str, str]) -> str:
     if names is None:
         return gettext("not limited")
     labels = labelled({name: words.get(name, "") for name in names.split()})
-    lines = format_html_join(mark_safe("<br>"), "{}", ((label,) for _name, label in labels))
-    return lines or gettext("none")
+    return "\n".join(label for _name, label in labels) or gettext("none")

@@ -10,8 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cache, cached_property, lru_cache, partial
-from hmac import HMAC
+from functools import cache, cached_property, partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -37,15 +36,7 @@ _SALT: Final = "mcp_bridge.tokens"
 
 def digest(secret: str, key: str | bytes | None = None) -> str:
     """Return the HMAC of a secret that is stored: 64 hexadecimal digits."""
-    found = _keyed(settings.SECRET_KEY if key is None else key).copy()
-    found.update(secret.encode())
-    return found.hexdigest()
-
-
-@lru_cache(maxsize=8)
-def _keyed(key: str | bytes) -> HMAC:
-    """Return the HMAC of an empty secret, since a key that is derived once serves many."""
-    return salted_hmac(_SALT, "", secret=key, algorithm="sha256")
+    return salted_hmac(_SALT, secret, secret=key, algorithm="sha256").hexdigest()
 
 
 class TokenManager(models.Manager["Token"]):

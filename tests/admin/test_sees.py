@@ -92,10 +92,10 @@ def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
     serve_tools(settings, alpha)
     administrator = Administrator()
     text = administrator.get("sees", user=administrator.user.pk)
-    assert "The site&#x27;s own rule for all tools (ACCESS_POLICY) says no." in text
+    assert "The site's own rule for all tools (ACCESS_POLICY) says no." in text
 
 
-FURTHER = "The site&#x27;s own rule for all tools (ACCESS_POLICY) may refuse some."
+FURTHER = "The site's own rule for all tools (ACCESS_POLICY) may refuse some."
 ASKED = "The site's own rule for all tools (ACCESS_POLICY) is asked about a person"
 
 
@@ -121,7 +121,7 @@ def test_both_the_tools_own_rule_and_the_sites_may_refuse_members(settings: Any)
     server.register_procedure(mcp_tool(alpha), auth=lambda request: True)
     route(settings, path("admin/", admin.site.urls), path("rpc", server.view))
     press = Group.objects.create(name="press")
-    own = "The tool&#x27;s own rule, in the site&#x27;s program, may refuse some."
+    own = "The tool's own rule, in the site's program, may refuse some."
     assert f"<td>{own} {FURTHER}</td>" in Administrator().get("sees", group=press.pk)
 
 

@@ -212,7 +212,7 @@ def test_the_front_page_counts_the_tools_to_which_it_leads(
     for debug, number in ((False, 0), (True, 1)):
         settings.DEBUG = debug
         front = administrator.browser.get(reverse("admin:app_list", args=["mcp_bridge"]))
-        assert front.context["front"].tools["on"] == number
+        assert front.context["front"]["tools"]["on"] == number
         administrator.get("changelist", status="served")
         context: Any = administrator.response
         assert context.context["cl"].result_count == number

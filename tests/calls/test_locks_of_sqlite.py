@@ -20,7 +20,7 @@ from django.utils import timezone
 from mcp_bridge import Context
 from mcp_bridge.access.locks import atomic_without_waiting
 from mcp_bridge.calls import running
-from mcp_bridge.checks import locks
+from mcp_bridge.checks import tools
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.server.perform import acall, call
@@ -191,7 +191,7 @@ def test_w016_a_tool_that_kept_sqlite_locked_of_late(
         messages = checks.run_checks(tags=["mcp_bridge"], **options)
         return [each.msg for each in messages if each.id == "mcp_bridge.W016"]
 
-    monkeypatch.setattr(locks, "is_sqlite_file", lambda connection: True)
+    monkeypatch.setattr(tools, "is_sqlite_file", lambda connection: True)
     (text,) = found(databases=["default"])
     assert "'act'" in text
     assert "up to 4.2 s" in text

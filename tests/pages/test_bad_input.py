@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 from oauth2_provider.models import get_application_model
 
-from mcp_bridge.admin.pending_calls import ShownCall
+from mcp_bridge.admin.pending_calls import proof_of
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.requests import CLIENT_INFO
@@ -128,7 +128,7 @@ def by_queue(world: World, name: str) -> Any:
     data: dict[str, Any] = (
         {"_approve": "1"} if name == "root" else {"_refuse": "1", "reason": "No."}
     )
-    data["call"] = ShownCall(world.rows["pending"], world.people[name]).proof
+    data["call"] = proof_of(world.rows["pending"], world.people[name])
     return world.browsers[name].post(
         world.address("mcp_bridge_pendingcall_decide"), data, follow=True
     )

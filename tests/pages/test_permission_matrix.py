@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 
-from mcp_bridge.admin.pending_calls import ShownCall
+from mcp_bridge.admin.pending_calls import proof_of
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.tokens.models import Token
 from tests.support.admin_world import (
@@ -157,7 +157,7 @@ def switched(world: World, person: Any) -> dict[str, Any]:
 def shown(*rows: str, **button: str) -> Data:
     """A decision on calls, with the proof that they were shown to the very person."""
     return lambda world, person: {
-        "call": [ShownCall(world.rows[row], person).proof for row in rows],
+        "call": [proof_of(world.rows[row], person) for row in rows],
         **button,
     }
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from json import dumps, loads
 from textwrap import indent
+from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.messages import constants
@@ -11,12 +12,12 @@ from django.utils.timesince import timesince
 
 from mcp_bridge.access.policy import lacking
 from mcp_bridge.confirmation.decisions import approve, obstacle_to, refuse
+from mcp_bridge.confirmation.notifying import DECIDE
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.models import PendingCall
 from mcp_bridge.protocol.text import printable
 from mcp_bridge.registry.registry import registry
 
-_DECIDE = "mcp_bridge.change_pendingcall"
 _ACTIONS = ("list", "approve", "refuse")
 
 
@@ -30,21 +31,12 @@ class Command(TablesCommand):
         parser.add_argument("action", nargs="?", default="list", choices=_ACTIONS)
         parser.add_argument("number", nargs="?", type=int, help="Which call, as “list” shows it.")
         parser.add_argument(
-            "--user", help=f"Who decides: a user with the permission {_DECIDE}. Kept on record."
+            "--user", help=f"Who decides: a user with the permission {DECIDE}. Kept on record."
         )
         parser.add_argument("--reason", default="", help="Why it is refused: its caller reads it.")
         parser.add_argument("--json", action="store_true", help="Print as JSON.")
 
-    def handle(
-        self,
-        *,
-        action: str,
-        number: int | None,
-        user: str | None,
-        reason: str,
-        json: bool,
-        **options: object,
-    ) -> None:
+    def handle(self, *, action: str, number: int | None, json: bool, **options: Any) -> None:
         rows = PendingCall.objects.using(router.db_for_write(PendingCall))
         rows = rows.select_related("user", "decided_by").order_by("asked_at", "pk")
         if number is None:
@@ -55,7 +47,11 @@ class Command(TablesCommand):
         pending = rows.filter(pk=number).first()
         if pending is None:
             raise CommandError(f"There is no call {number}: see `mcp_pending`.")
-        text = "" if action == "list" else self._decide(pending, action, user, reason)
+        text = (
+            ""
+            if action == "list"
+            else self._decide(pending, action, options["user"], options["reason"])
+        )
         if json:
             self.stdout.write(dumps(_described(pending), indent=2))
         else:
@@ -66,10 +62,10 @@ class Command(TablesCommand):
     def _decide(self, pending: PendingCall, action: str, name: str | None, reason: str) -> str:
         """Write the decision, and return the message on it. Raises CommandError."""
         if name is None:
-            raise CommandError(f"Who decides? Give --user, somebody with {_DECIDE}.")
+            raise CommandError(f"Who decides? Give --user, somebody with {DECIDE}.")
         user = named_user(name)
-        if not user.is_active or any(lacking(user, [_DECIDE])):
-            raise CommandError(f"{name} may not decide: it takes the permission {_DECIDE}.")
+        if not user.is_active or any(lacking(user, [DECIDE])):
+            raise CommandError(f"{name} may not decide: it takes the permission {DECIDE}.")
         if pending.status != PendingCall.Status.WAITING:
             raise CommandError(f"Call {pending.pk} does not wait: {_decision(pending)}.")
         decided = approve(pending, user) if action == "approve" else refuse(pending, user, reason)

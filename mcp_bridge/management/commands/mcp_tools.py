@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from json import dumps
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
@@ -55,20 +55,10 @@ class Command(TablesCommand):
             help="The least serious kind of finding that makes --lint fail (default: WARNING).",
         )
 
-    def handle(
-        self,
-        *,
-        user: str | None,
-        candidates: bool,
-        toolset: str | None,
-        json: bool,
-        lint: bool,
-        fail_level: str,
-        **options: object,
-    ) -> None:
+    def handle(self, *, user: str | None, toolset: str | None, json: bool, **options: Any) -> None:
         self.warn_of_settings()
         discovered = registry.discovered
-        if candidates:
+        if options["candidates"]:
             self._list_candidates(discovered, json)
             return
         caller = None if user is None else named_user(user)
@@ -85,9 +75,9 @@ class Command(TablesCommand):
             title_of(name): [row.tokens for row in served if name is None or name in row.toolsets]
             for name in lists
         }
-        if lint:
+        if options["lint"]:
             found = [*discovered.messages, *(each for tool in tools for each in lint_tool(tool))]
-            self._report(found, rows, lengths, getattr(checks, fail_level))
+            self._report(found, rows, lengths, getattr(checks, options["fail_level"]))
             return
         if json:
             self.stdout.write(dumps([row.to_json() for row in rows], indent=2))

@@ -3,12 +3,7 @@ from __future__ import annotations
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 from django.utils import timezone
-from oauth2_provider.models import (
-    get_access_token_model,
-    get_application_model,
-    get_grant_model,
-    get_refresh_token_model,
-)
+from oauth2_provider import models
 
 from mcp_bridge.management.base import TablesCommand, duration
 
@@ -34,17 +29,21 @@ class Command(TablesCommand):
     def prune(self, *, unused: str, **options: object) -> None:
         call_command("cleartokens", stdout=self.stdout, stderr=self.stderr)
         # The toolkit keeps replaced access tokens as long as their refresh tokens.
-        ended = get_access_token_model().objects.filter(expires__lt=timezone.now())
+        ended = models.get_access_token_model().objects.filter(expires__lt=timezone.now())
         ended.filter(refresh_token__revoked__isnull=False).delete()
         call_command("clearcimdapplications", stdout=self.stdout, stderr=self.stderr)
-        model = get_application_model()
+        model = models.get_application_model()
         clients = model.objects.filter(
             registration_source=model.RegistrationSource.DCR,
             created__lt=timezone.now() - duration(unused),
             mcp_uses__isnull=True,
         )
         # Who is being let in just now has a code or a token, and no use yet.
-        for kind in (get_grant_model(), get_access_token_model(), get_refresh_token_model()):
+        for kind in (
+            models.get_grant_model(),
+            models.get_access_token_model(),
+            models.get_refresh_token_model(),
+        ):
             holding = kind.objects.filter(application__isnull=False)
             clients = clients.exclude(pk__in=holding.values("application"))
         _, by_model = clients.delete()
