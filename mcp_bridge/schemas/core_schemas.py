@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
 from types import GenericAlias
 from typing import Any, ClassVar, Final, Self, TypeAlias, cast
 
@@ -84,21 +83,14 @@ def parts(schema: object) -> Iterator[CoreNode]:
             waiting.extend(each)
 
 
-def is_plain(schema: object, definitions: Iterable[CoreNode] = ()) -> bool:
-    """Return whether checking values against a core schema runs none of the site's own code."""
-    known = {each["ref"]: each for each in definitions}
-    waiting = [schema]
-    for root in waiting:
-        for each in parts(root):
-            if (
-                each.get("type", "any") not in _PLAIN
-                or each.get("default_factory") not in _FACTORIES
-                or each.get("post_init")
-            ):
-                return False
-            if each.get("schema_ref") in known:
-                waiting.append(known.pop(each["schema_ref"]))
-    return True
+def is_plain(*schemas: CoreNode) -> bool:
+    """Return whether checking values against core schemas runs none of the site's own code."""
+    return all(
+        each.get("type", "any") in _PLAIN
+        and each.get("default_factory") in _FACTORIES
+        and not each.get("post_init")
+        for each in parts(schemas)
+    )
 
 
 def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
@@ -194,9 +186,18 @@ class ReadHint:
     def __init__(self, hint: TypeHint) -> None:
         # Its key holds ids, which are its own as long as the hint is alive.
         self.hint = hint
-        with _reading_hints():
-            self.adapted = adapt(hint, self.side)
-            self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
+        with warnings.catch_warnings():
+            # The dict that a procedure receives is its own, so nothing has to protect its items.
+            warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
+            # _Hint of inputs looks after these itself.
+            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            warnings.simplefilter("error", ArbitraryTypeWarning)
+            try:
+                self.adapted = adapt(hint, self.side)
+                self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
+            except ArbitraryTypeWarning as warning:
+                # It is no type, such as ``[int]``.
+                raise TypeError(str(warning).partition(" (")[0]) from warning
         self._is_shared = self.adapted is hint and not is_changed
 
     @classmethod
@@ -214,21 +215,6 @@ class ReadHint:
 def forget_hints() -> None:
     """Have each hint read anew: what a type says of itself may be another thing by now."""
     ReadHint._known.clear()
-
-
-@contextmanager
-def _reading_hints() -> Iterator[None]:
-    """Raise TypeError for a hint that is no type, such as ``[int]``, of which pydantic warns."""
-    with warnings.catch_warnings():
-        # The dict that a procedure receives is its own, so nothing has to protect its items.
-        warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-        # _Hint of inputs looks after these itself.
-        warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-        warnings.simplefilter("error", ArbitraryTypeWarning)
-        try:
-            yield
-        except ArbitraryTypeWarning as warning:
-            raise TypeError(str(warning).partition(" (")[0]) from warning
 
 
 def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:

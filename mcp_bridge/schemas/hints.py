@@ -1,8 +1,4 @@
-"""
-Type hints taken apart and put together again, and those that pydantic cannot read adapted.
-
-A layer above teaches the schemas types by adapters.
-"""
+"""Type hints taken apart and put together again, and those that pydantic cannot read adapted."""
 
 from __future__ import annotations
 
@@ -127,6 +123,10 @@ class Adapter:
     def has_members(self, value: object) -> bool:
         """Return whether the attributes of a result are the members that its hint declares."""
         return False
+
+    def query_parameters(self, view: Any) -> Iterable[dict[str, Any]]:
+        """Return parameters of a REST view that nothing else describes, as OpenAPI has them."""
+        return ()
 
 
 ADAPTERS: Final[list[Adapter]] = []

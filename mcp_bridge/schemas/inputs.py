@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, TypeAdapter
@@ -81,18 +80,13 @@ class _Hint(ReadHint):
             name = "default" if each.default_factory is None else "default_factory"
             root = {"type": "default", "schema": root, name: getattr(each, name)}
         self.core = root
+        # Whether its check runs no code of the site's own.
+        self.is_plain = is_plain(root, *self.definitions)
         # An adapter knows more, such as the model that a number is the id of.
         self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
         whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
         # None where it depends on what stands beside it.
-        self._schema: JsonSchemaValue | None = (
-            None if "$defs" in whole else whole["properties"]["p"]
-        )
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether it is of plain data, whose check runs no code of the site's own."""
-        return is_plain(self.core, self.definitions)
+        self._schema: Any = None if "$defs" in whole else whole["properties"]["p"]
 
     def refuse_paths(self, place: str) -> None:
         """Raise UnsupportedSignature for a hint that holds a path."""
@@ -192,9 +186,8 @@ class Inputs:
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
-            self.errors.append(
-                f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
-            )
+            text = f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
+            self.errors.append(text)
             return _Hint.of(Any)
         found.refuse_paths(f"its parameter {parameter.name!r}")
         return found
@@ -239,20 +232,19 @@ class Inputs:
     def validator(self, *, stops_early: bool = False) -> SchemaValidator:
         """Return the validator of arguments."""
         if stops_early not in self._validators:
-            self._validators[stops_early] = strict_validator(
-                self._core(), receives=True, guards={"int": _whole}, stops_early=stops_early
-            )
+            validator = strict_validator(self._core(), read_integer=_whole, stops_early=stops_early)
+            self._validators[stops_early] = validator
         return self._validators[stops_early]
 
 
 def _whole(value: object) -> object:
     # To JSON Schema 2.0 is an integer too.
-    if type(value) is int:
-        return value
     if isinstance(value, float) and value.is_integer():
         # pydantic makes no integers of larger floats.
         return value if abs(value) < 2**53 else int(value)
-    raise PydanticKnownError("int_type")
+    if type(value) is not int:
+        raise PydanticKnownError("int_type")
+    return value
 
 
 def _field(core: CoreNode) -> CoreNode:

@@ -8,6 +8,7 @@ import json
 import operator
 from collections import abc, deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -159,15 +160,12 @@ class _Result(ReadHint):
             or str(each.get("type")).startswith("function-")
             for each in parts(core)
         )
-        try:
+        # A result that can be written may be one that cannot be read.
+        with suppress(PydanticInvalidForJsonSchema):
+            read = {} if has_own_code else _generate(core, "validation")
             # pydantic is fast, but cannot where a result is written in another way than it is read.
-            if not has_own_code and (
-                _comparable(_generate(core, "validation")) == _comparable(self._whole)
-            ):
+            if _comparable(read) == _comparable(self._whole):
                 return strict_validator(core).validate_json
-        except PydanticInvalidForJsonSchema:
-            # It can be written, and not be read.
-            pass
         # Imported here, since only some sites have such a result.
         from referencing import Registry
 
@@ -250,30 +248,26 @@ class _Shape:
 
     def as_branch(self, branches: tuple[TypeHint, ...], value: object) -> object:
         """Return the value as the first branch that can read it; raise the last error."""
-        error: Exception | None = None
+        errors = []
         for branch in branches:
             try:
-                read = self.conform(branch, value)
-            except ValueError as exception:
-                error = exception
-            else:
-                if read is not value:
+                if (read := self.conform(branch, value)) is not value:
                     return read
-        if error is not None:
-            raise error
+            except ValueError as exception:
+                errors.append(exception)
+        if errors:
+            raise errors[-1]
         return value
 
     def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
         """Return an object that an adapter knows as one of its hint, or with members changed."""
         is_known = any(each.has_members(value) for each in ADAPTERS)
-        before = {name: getattr(value, name, _ABSENT) for name in members}
-        if is_known:
+        found = {
             # Django raises an AttributeError for the empty end of a one-to-one relation.
-            before = {
-                name: None if each is _ABSENT and hasattr(type(value), name) else each
-                for name, each in before.items()
-            }
-        before = {name: each for name, each in before.items() if each is not _ABSENT}
+            name: getattr(value, name, None if is_known and hasattr(type(value), name) else _ABSENT)
+            for name in members
+        }
+        before = {name: each for name, each in found.items() if each is not _ABSENT}
         after = {name: self.conform(members[name], each) for name, each in before.items()}
         if is_known:
             return _reader(hint).validate_python(after, by_alias=True, by_name=True)

@@ -83,9 +83,8 @@ class Signature:
         extra = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         unknown = [] if extra else [name for name in skip if name not in parameters]
         if unknown:
-            raise UnsupportedSignature(
-                f"it has no parameter {unknown[0]!r}, which the server would fill"
-            )
+            text = f"it has no parameter {unknown[0]!r}, which the server would fill"
+            raise UnsupportedSignature(text)
         hints, errors = _hints(function, signature)
         text, documented, returns_text = _read_docstring(_innermost(function))
         kept = {name: each for name, each in parameters.items() if name not in skip}
@@ -100,19 +99,17 @@ class Signature:
         given = (*read, *members)
         renamed = {each.name: each.own_name for each in given}
         if len(renamed) < len(given):
-            raise UnsupportedSignature(
-                "two of its parameters have the same name, or the same alias"
-            )
+            raise UnsupportedSignature("two of its parameters have one name, or the same alias")
         # Sent in ``**`` under the function's own name, a value would replace the parameter.
         replaced = set(renamed.values()) - renamed.keys()
-        gone = {
-            name: each
+        gone = [
+            f"{name}: {each}"
             for name, each in documented.items()
             if name not in parameters or name in extra
-        }
+        ]
+        by_position = [each for each in parameters.values() if each.kind is each.POSITIONAL_ONLY]
         if gone:
-            lines = "\n".join(f"{name}: {each}" for name, each in gone.items())
-            text = f"{text}\n\nArgs:\n{lines}".strip()
+            text = "\n".join((f"{text}\n\nArgs:", *gone)).strip()
         return cls(
             parameters=given,
             returns=hints.get("return", MISSING),
@@ -122,20 +119,10 @@ class Signature:
             description=text,
             returns_description=returns_text,
             renamed={sent: name for sent, name in renamed.items() if sent != name},
-            positional_only={
-                name: each.default
-                for name, each in parameters.items()
-                if each.kind is each.POSITIONAL_ONLY
-            },
+            positional_only={each.name: each.default for each in by_position},
             errors=tuple(text for name, text in errors.items() if name in kept),
             returns_errors=tuple(text for name, text in errors.items() if name == "return"),
         )
-
-    def bind(self, values: dict[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Return values by name as positional and keyword arguments; defaults fill positions."""
-        keywords = dict(values) if self.positional_only else values
-        positional = [keywords.pop(name, default) for name, default in self.positional_only.items()]
-        return positional, keywords
 
 
 def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) -> Parameter:
@@ -154,9 +141,8 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
     for each in split_annotated(hint)[1]:
         if isinstance(each, FieldInfo) and each.validation_alias is not None:
             if not isinstance(each.validation_alias, str):
-                raise UnsupportedSignature(
-                    f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
-                )
+                text = f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
+                raise UnsupportedSignature(text)
             name = each.validation_alias
     return Parameter(
         name=name,
@@ -259,9 +245,8 @@ def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str
 
     parsed = docstring_parser.parse(text)
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
-    opening = gap.join(
-        each.strip() for each in (parsed.short_description, parsed.long_description) if each
-    )
+    parts = filter(None, (parsed.short_description, parsed.long_description))
+    opening = gap.join(each.strip() for each in parts)
     # Parameters, results and exceptions are of subclasses.
     notes = [each for each in parsed.meta if type(each) in (DocstringMeta, DocstringExample)]
     parameters = {

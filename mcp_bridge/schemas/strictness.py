@@ -13,7 +13,6 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from pydantic_core import (
@@ -60,7 +59,7 @@ _STOPPABLE: Final = frozenset(
 )
 # Returns the value that it is called with, without a function of Python's own for every call.
 _SAME: Final = functools.partial(dict[object, object]().get, None)
-# Those that Python has and JSON has not: an array, a text and an object stand for them.
+# Kinds that Python has and JSON has not: an array, a text and an object stand for them.
 _OF_JSON: Final = frozenset({"tuple", "bytes", "deque", "counter", "frozendict", "ordered-dict"})
 # For definitions, which stand beside the model and have nothing of its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
@@ -69,35 +68,27 @@ _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
 class _Options(NamedTuple):
-    receives: bool
-    guards: Mapping[str, Convert]
+    read_integer: Convert | None
     stops_early: bool
     counts_unions: bool
     is_key: bool = False
 
 
 def strict_validator(
-    schema: Mapping[str, object],
-    *,
-    receives: bool = False,
-    guards: Mapping[str, Convert] = MappingProxyType({}),
-    stops_early: bool = False,
+    schema: Mapping[str, object], *, read_integer: Convert | None = None, stops_early: bool = False
 ) -> SchemaValidator:
     """
     Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
-    With ``receives`` its values go through the functions given to on_receipt(). ``guards`` read the
-    values of core types before pydantic does, in its lax mode. With ``stops_early`` it reads an
-    array or a dict no further than to the first error in it.
+    With ``read_integer``, which reads integers before pydantic does, its values go through the
+    functions given to on_receipt(). With ``stops_early`` an array or a dict is read no further than
+    to the first error in it.
     """
-    options = _Options(receives, guards, stops_early, schema["type"] == "definitions")
+    options = _Options(read_integer, stops_early, schema["type"] == "definitions")
+    tightened = _tightened({**schema}, options)
     # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
-    return plain_validator(
-        change_root(
-            _tightened({**schema}, options), lambda root: _with_function("before", _SAME, root)
-        ),
-        _DEFINITIONS,
-    )
+    whole = change_root(tightened, lambda root: _with_function("before", _SAME, root))
+    return plain_validator(whole, _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
@@ -139,10 +130,14 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
         keys = _tightened(schema["keys_schema"], options._replace(is_key=True))
         inner["keys_schema"] = _of_texts(keys)
     kind = str(inner.get("type"))
-    own = None if options.is_key else options.guards.get(kind)
+    guard = _guard(kind, schema)
+    if kind == "union" and options.counts_unions:
+        guard = count_step
+    elif kind == "int" and not options.is_key:
+        guard = options.read_integer
     if "strict" in inner:
         inner["strict"] = True
-    if kind in _OF_JSON or kind in _TEXTS or own is not None:
+    if kind in _OF_JSON or kind in _TEXTS or (kind == "int" and guard is not None):
         # The guard passes values of the right form only. In a union, only the lax mode lets a float
         # go to the branch of floats first.
         inner["strict"] = False
@@ -169,16 +164,12 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     elif hashes_choosable(schema):
         inner["keys_schema"] = _with_function("after", Key, inner["keys_schema"])
         after = [with_keys]
-    elif options.receives and kind in _CONVERTERS and "tz_constraint" not in inner:
+    elif options.read_integer and kind in _CONVERTERS and "tz_constraint" not in inner:
         after = [_CONVERTERS[kind]]
     if options.stops_early and inner.get("type") in _STOPPABLE:
         inner["fail_fast"] = True
     for each in after:
         inner = _with_function("after", each, inner)
-    if kind == "union" and options.counts_unions:
-        guard: Convert | None = count_step
-    else:
-        guard = own or _guard(kind, schema)
     if guard is not None:
         inner = _with_function("before", guard, inner)
     return {**inner, **reference}
@@ -199,10 +190,8 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
         return functools.partial(_check_text, kind, *_TEXTS[kind])
     if kind not in ("literal", "enum"):
         return None
-    if kind == "literal":
-        members = values = schema["expected"]
-    else:
-        members, values = schema["members"], [each.value for each in schema["members"]]
+    members = schema["expected" if kind == "literal" else "members"]
+    values = members if kind == "literal" else [each.value for each in members]
     # pydantic itself finds texts and null. It finds numbers and booleans equal, as Python does, and
     # takes nothing else in its form of JSON, such as the value of an enum's member in a literal.
     if all(value is None or isinstance(value, str) for value in values):
@@ -210,19 +199,15 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
     choices = [to_jsonable_python(each) for each in members]
     # The first of equal ones. Aliases of an enum are members too.
     known = dict(zip(map(canonical_text, choices[::-1]), members[::-1], strict=True))
-    return functools.partial(
-        _check_choice, known, ", ".join(dict.fromkeys(map(json.dumps, choices)))
-    )
+    wanted = ", ".join(dict.fromkeys(map(json.dumps, choices)))
+    return functools.partial(_check_choice, known, wanted)
 
 
 def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object) -> object:
-    if isinstance(value, str):
-        fits = pattern.fullmatch(value) is not None
-    else:
-        fits = kind == "decimal" and type(value) in (int, float)
-    if fits:
-        return value
-    raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
+    is_number = kind == "decimal" and type(value) in (int, float)
+    if not is_number and not (isinstance(value, str) and pattern.fullmatch(value)):
+        raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
+    return value
 
 
 def _check_choice(known: Mapping[str, object], wanted: str, value: object) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -70,14 +69,14 @@ class FunctionSource(MarkedSource):
 
     def _marked_in(self, module: ModuleType) -> Iterator[MarkedFunction]:
         """Yield what is marked and defined in a module, in the order of its names there."""
-        own = re.compile(rf"{re.escape(module.__name__)}(\.|$)")
         prefix = self.options.get("prefix", "")
         # No isinstance(), which has lazy objects do their work; and each once, however many names
         # it has.
         defined = {
             id(value): value
             for value in list(vars(module).values())
-            if issubclass(type(value), type | FunctionType) and own.match(value.__module__ or "")
+            if issubclass(type(value), type | FunctionType)
+            and f"{value.__module__}.".startswith(f"{module.__name__}.")
         }
         toolsets: list[type] = []
         for value in defined.values():
@@ -125,25 +124,24 @@ class FunctionSource(MarkedSource):
             shared = snake_case(kind.__name__) if toolset.prefix is None else toolset.prefix
             named = prefix + (options.name or separator.join(filter(None, (shared, name))))
             owner = (lambda context: kind) if isinstance(method, classmethod) else make
-            filled = None
-            if not isinstance(method, staticmethod):
-                # The first parameter is an instance, or the class.
-                filled = next(iter(inspect.signature(function).parameters), "self")
+            # The first parameter is an instance, or the class.
+            first = next(iter(inspect.signature(function).parameters), "self")
+            filled = None if isinstance(method, staticmethod) else first
             yield MarkedFunction(named, function, options, filled=filled, fill=owner)
 
 
 def _maker(kind: type) -> Callable[[Context], object]:
     """Return what makes an instance for a call. Raises ValueError, and what reading hints does."""
+    given = None
     initialize: Any = inspect.getattr_static(kind, "__init__")
-    if initialize is object.__init__:
-        return lambda context: kind()
-    own = next(iter(inspect.signature(initialize).parameters), "self")
-    signature = Signature.of(initialize, skip=[own])
-    for parameter in signature.parameters:
-        if parameter.default is MISSING:
-            raise ValueError(
-                f"its __init__ takes {parameter.name!r}, which nobody gives: only a parameter "
-                "annotated Context is filled"
-            )
-    given = signature.context
+    if initialize is not object.__init__:
+        own = next(iter(inspect.signature(initialize).parameters), "self")
+        signature = Signature.of(initialize, skip=[own])
+        given = signature.context
+        for parameter in signature.parameters:
+            if parameter.default is MISSING:
+                raise ValueError(
+                    f"its __init__ takes {parameter.name!r}, which nobody gives: only a parameter "
+                    "annotated Context is filled"
+                )
     return (lambda context: kind(**{given: context})) if given else lambda context: kind()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import FunctionType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 from django.utils.module_loading import import_string
 from modernrpc import Protocol, RpcRequestContext
@@ -53,7 +53,7 @@ class ModernRPCSource(MarkedSource):
     """
 
     known_options = {
-        "servers": (object, "a list of dotted paths"),
+        "servers": (list | tuple | None, "a list of dotted paths"),
         "prefix": (str, "a string"),
         "expose": (str, "a string"),
     }
@@ -101,12 +101,9 @@ class ModernRPCSource(MarkedSource):
         paths = self.options.get("servers")
         if paths is None:
             return list(dict.fromkeys(server for server, _ in _served_servers()))
-        is_list = isinstance(paths, list | tuple)
         servers = []
-        for path in paths if is_list else [paths]:
+        for path in paths:
             try:
-                if not is_list:
-                    raise TypeError("it is no list of dotted paths")
                 server = import_string(path)
                 if not isinstance(server, RpcServer):
                     raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
@@ -189,9 +186,7 @@ class Procedure(MarkedFunction):
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
 
 
-def _options_of(
-    wrapper: ProcedureWrapper, shared: Mapping[object, ToolOptions]
-) -> ToolOptions | None:
+def _options_of(wrapper: ProcedureWrapper, shared: Mapping[Any, ToolOptions]) -> ToolOptions | None:
     """Return the options of a procedure's mark, under those that its namespace shares."""
     own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
     return own.under(others) if own and others else own or others

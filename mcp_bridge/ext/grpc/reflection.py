@@ -33,9 +33,8 @@ def reflect(channel: grpc.Channel, timeout: float) -> bytes:
     def ask(**asked: str) -> Any:
         (answer,) = _answers(channel, ServerReflectionRequest(**asked), timeout)
         if answer.HasField("error_response"):
-            raise ValueError(
-                f"says of {[*asked.values()][0]}: {answer.error_response.error_message}"
-            )
+            named, error = [*asked.values()][0], answer.error_response.error_message
+            raise ValueError(f"says of {named}: {error}")
         for each in answer.file_descriptor_response.file_descriptor_proto:
             file = FileDescriptorProto.FromString(each)
             files[file.name] = file
@@ -44,9 +43,7 @@ def reflect(channel: grpc.Channel, timeout: float) -> bytes:
     for service in ask(list_services="*").list_services_response.service:
         if not service.name.startswith("grpc.reflection."):
             ask(file_containing_symbol=service.name)
-    while lacking := {
-        name for file in files.values() for name in file.dependency if name not in files
-    }:
+    while lacking := {each for file in files.values() for each in file.dependency} - files.keys():
         for name in sorted(lacking):
             ask(file_by_filename=name)
     written: bytes = FileDescriptorSet(file=in_order(files.values())).SerializeToString()

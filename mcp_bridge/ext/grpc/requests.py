@@ -77,17 +77,11 @@ def request_checker(
     return check
 
 
-def result_encoder(
-    descriptors: Descriptors, message: Descriptor
-) -> Callable[[Any], CallToolResult]:
-    """
-    Return an encoder of such messages.
-
-    It takes one, or a tuple: those of a stream, and whether the stream was cut.
-    """
+def result_encoder(descriptors: Descriptors, kind: Descriptor) -> Callable[[Any], CallToolResult]:
+    """Return an encoder of a message, or of those of a stream and whether it was cut."""
     known = _Known(descriptors)
     # A message that may be any value is wrapped always, as its schema says.
-    is_any_value = message.full_name == "google.protobuf.Value"
+    is_any_value = kind.full_name == "google.protobuf.Value"
 
     def plain(message: Message) -> Any:
         return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=known)

@@ -162,14 +162,10 @@ def _of_pairs(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) 
         yield from notes
 
 
-def _of_none(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    yield from ()
-
-
 _KINDS: Final[dict[str, Callable[..., Iterator[str]]]] = {
     "string": _of_string,
     "bytes": _of_bytes,
     "repeated": _of_items,
     "map": _of_pairs,
-    **dict.fromkeys(("enum", "any", "duration", "timestamp", "field_mask"), _of_none),
+    **dict.fromkeys(("enum", "any", "duration", "timestamp", "field_mask"), lambda *_: iter(())),
 }

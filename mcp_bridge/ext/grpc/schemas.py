@@ -69,12 +69,7 @@ _WRAPPERS: Final = frozenset(
 
 
 def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
-    """
-    Return the schema of arguments that are a message.
-
-    Raises ValueError for a message that is no object in JSON, or beyond the bounds of what can be
-    enforced.
-    """
+    """Return the schema of arguments. Raises ValueError for no object, and out of bounds."""
     schema = _Schemas(descriptors, is_input=True).of(message)
     if schema.get("type") != "object":
         raise ValueError(f"its request, {message.full_name}, is no object in JSON")
@@ -82,11 +77,7 @@ def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
 
 
 def output_schema(descriptors: Descriptors, message: Descriptor, is_stream: bool) -> JSONSchema:
-    """
-    Return the schema of a result: of a message, or of the list of those of a stream.
-
-    Raises ValueError for one beyond the bounds of what clients take.
-    """
+    """Return the schema of a message, or of a list of them. Raises ValueError out of bounds."""
     return _Schemas(descriptors, is_input=False).of(message, is_stream)
 
 
@@ -129,11 +120,7 @@ class _Schemas:
             raise ValueError(f"its schema {why}") from None
 
     def _result(self, schema: JSONSchema, *more: str) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "properties": {"result": schema},
-            "required": ["result", *more],
-        }
+        return {"type": "object", "properties": {"result": schema}, "required": ["result", *more]}
 
     def _of_message(self, message: Descriptor) -> JSONSchema:
         name = message.full_name
@@ -238,11 +225,7 @@ class _Schemas:
 
     def _of_integer(self, bits: int, is_signed: bool) -> JSONSchema:
         lowest = -(2 ** (bits - 1)) if is_signed else 0
-        integer = {
-            "type": "integer",
-            "minimum": lowest,
-            "maximum": 2 ** (bits - is_signed) - 1,
-        }
+        integer = {"type": "integer", "minimum": lowest, "maximum": 2 ** (bits - is_signed) - 1}
         if bits == 32:
             return integer if self._is_input else {"type": "integer"}
         digits = {"type": "string", "pattern": _DIGITS}

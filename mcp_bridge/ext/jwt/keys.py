@@ -102,11 +102,7 @@ def keys_of(issuer: str, url: str | None = None) -> Keys:
 
 
 def find_jwks_url(issuer: str) -> str:
-    """
-    Return the address of an issuer's keys, which it names in its metadata.
-
-    Raises ValueError if no metadata is of exactly this issuer, and OSError for no answer.
-    """
+    """Return the address of an issuer's keys. Raises ValueError for none, OSError for no answer."""
     at = urlsplit(issuer.rstrip("/"))
     wrong = []
     # OpenID Connect Discovery, section 4, and RFC 8414, section 3.

@@ -46,9 +46,8 @@ def call_service(
         # Some servers wait for a length.
         body = b""
     try:
-        received = outbound.send(
-            operation.method.upper(), target(operation.path, request), headers, body
-        )
+        method, place = operation.method.upper(), target(operation.path, request)
+        received = outbound.send(method, place, headers, body)
     except OutboundError as why:
         logger.warning("Tool %r: the service %s", call.tool.name, why, exc_info=why.__cause__)
         more = f" {MAYBE}" if why.is_sent and not call.tool.is_read_only else ""

@@ -90,10 +90,8 @@ class InProcessRequest(WSGIRequest):
         outer = context.request
         given = getattr(outer, "META", {})
         if outer is not None:
-            kept = vars(outer).items()
-            vars(self).update(
-                (name, value) for name, value in kept if name[0] != "_" and name not in _OWN
-            )
+            kept = {name: each for name, each in vars(outer).items() if name[0] != "_"}
+            vars(self).update((name, kept[name]) for name in kept.keys() - _OWN)
         environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
         environ |= {name: given[name] for name in _META if name in given}
         environ |= {"REQUEST_METHOD": method, "QUERY_STRING": query}
@@ -155,10 +153,7 @@ class ViewCaller:
     @property
     def invoke(self) -> Callable[[ToolCall], Any]:
         """What calls the view: a coroutine function where the view is one."""
-        return self._call if self.is_async else self._call_here
-
-    def _call_here(self, call: ToolCall) -> CallToolResult:
-        return drive(self._call(call))
+        return self._call if self.is_async else lambda call: drive(self._call(call))
 
     async def _call(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from http.client import responses
 from typing import Final, TypeAlias
 
 from mcp_bridge.calls.media import block, header_parameter
@@ -55,21 +55,17 @@ class Answer:
     @property
     def reason(self) -> str:
         """The status with its name: "404 Not Found"."""
-        known = {each.value: f" {each.phrase}" for each in HTTPStatus}
-        return f"{self.status}{known.get(self.status, '')}"
+        return f"{self.status} {responses.get(self.status, '')}".rstrip()
 
     def text(self) -> str:
         """Return the body as text, in the character set that the answer names, or in UTF-8."""
-        charset = "utf-8"
         with suppress(LookupError, ValueError):
             written = header_parameter(self.headers.get("content-type", ""), "charset")
-            named = codecs.lookup(written).name
-            charset = charset if named in _NO_CHARSETS else named
-        try:
-            return self.body.decode(charset, "replace")
-        except LookupError:
-            # A codec of bytes, such as base64.
-            return self.body.decode("utf-8", "replace")
+            charset = codecs.lookup(written).name
+            if charset not in _NO_CHARSETS:
+                # Raises LookupError for a codec of bytes, such as base64.
+                return self.body.decode(charset, "replace")
+        return self.body.decode("utf-8", "replace")
 
 
 def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
@@ -92,9 +88,8 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
     contents = [each.get("content") for each in mapped.operation.responses.values()]
     is_promised = any(isinstance(each, Mapping) and "text/html" in each for each in contents)
     if media_type == "text/html" and not is_promised:
-        raise ToolError(
-            f"The service answered with a page of HTML ({answer.reason}), and not with data."
-        )
+        text = f"The service answered with a page of HTML ({answer.reason}), and not with data."
+        raise ToolError(text)
     if _IS_TEXT.fullmatch(media_type):
         return CallToolResult(content=[TextContent(answer.text())])
     name = header_parameter(answer.headers.get("content-disposition", ""), "filename")
@@ -104,28 +99,27 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
 def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
     """Return what a model reads of an answer whose status is 400 or more."""
     if answer.status >= 500:
-        is_read_only = mapped.annotations.get("readOnlyHint", False)
-        return ToolError(
-            f"The service failed ({answer.reason}). {LATER if is_read_only else MAYBE}"
-        )
+        later = LATER if mapped.annotations.get("readOnlyHint", False) else MAYBE
+        return ToolError(f"The service failed ({answer.reason}). {later}")
     data: object = None
     if _IS_JSON.fullmatch(answer.media_type):
-        try:
+        with suppress(ProtocolError):
             data = jsonrpc.decode(answer.body)
-        except ProtocolError:
-            data = None
     if answer.status in (400, 422):
-        errors = list(_argument_errors(data, mapped))
+        errors = []
+        for location, path, text in _told(data):
+            found = mapped.argument_path(location, path) if path else None
+            # Those of no argument have no path.
+            told = text if found or not path else f"{'.'.join(map(str, path))}: {text}"
+            errors.append(ArgumentError(path=found or "", type="service", message=cut(told, 300)))
         if any(each.path for each in errors) or (errors and _said(data) is None):
             return InvalidArguments(errors[:_MAX_FIELDS])
-    text = _said(data)
-    if text is None and data is not None:
-        text = json_text(data)
-    if text is None and answer.media_type == "text/plain":
-        text = answer.text().strip()
-    text = cut(text, _LONGEST) if text else f"The service refused this ({answer.reason})."
+    said = _said(data) or ("" if data is None else json_text(data))
+    if not said and answer.media_type == "text/plain":
+        said = answer.text().strip()
+    said = cut(said, _LONGEST) or f"The service refused this ({answer.reason})."
     wait = answer.headers.get("retry-after", "")
-    return ToolError(f"{text} Try again in {wait} seconds." if wait.isdecimal() else text)
+    return ToolError(f"{said} Try again in {wait} seconds." if wait.isdecimal() else said)
 
 
 def _read_json(answer: Answer) -> CallToolResult:
@@ -133,9 +127,8 @@ def _read_json(answer: Answer) -> CallToolResult:
     try:
         value = jsonrpc.decode(written)
     except ProtocolError as why:
-        raise ToolError(
-            f"The service answered with what is no JSON ({answer.reason}), though it says so."
-        ) from why
+        text = f"The service answered with what is no JSON ({answer.reason}), though it says so."
+        raise ToolError(text) from why
     if any(each in written for each in (b"\n", b"\r", b"\t")):
         # Indentation is nothing but tokens; numbers and strings stay as they are written.
         written = _SPACE.sub(rb"\1", written)
@@ -157,14 +150,6 @@ def _said(data: object) -> str | None:
         if isinstance(found, str) and found.strip():
             return found.strip()
     return None
-
-
-def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[ArgumentError]:
-    """Yield the errors of an answer by argument; those of no argument have no path."""
-    for location, path, text in _told(data):
-        found = mapped.argument_path(location, path) if path else ""
-        told = text if found or not path else f"{'.'.join(map(str, path))}: {text}"
-        yield ArgumentError(path=found or "", type="service", message=cut(told, 300))
 
 
 def _told(data: object) -> Iterator[_Told]:

@@ -1,8 +1,4 @@
-"""
-Corrections of drf-spectacular's descriptions to the way that views read fields and parameters.
-
-Views of Wagtail's API v2 name what they take, so that nothing of Wagtail is imported.
-"""
+"""Corrections of drf-spectacular's descriptions to how views read fields and parameters."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
 
 from mcp_bridge.schemas.django.spectacular import represents_itself
+from mcp_bridge.schemas.hints import ADAPTERS
 
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 # A schema of any value: drf-spectacular ignores an empty one.
@@ -35,39 +32,9 @@ _DATES: Final = (
     (serializers.TimeField, "TIME_INPUT_FORMATS", humanize_datetime.time_formats),
 )
 
-# Of Wagtail's own renderer, and for scripts in a browser.
-_LEFT_OUT: Final = frozenset({"_", "format"})
-_OF_WAGTAIL: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "ancestor_of": ({"type": "integer"}, "Only pages above the page with this id."),
-    "child_of": ({"type": "string"}, 'Only pages right below the page with this id, or "root".'),
-    "descendant_of": ({"type": "string"}, 'Only pages below the page with this id, or "root".'),
-    "fields": (
-        {"type": "string"},
-        'Fields to show besides, with commas between: "body,-title" leaves the title out, '
-        '"*" is all, "_,title" is the title alone.',
-    ),
-    "html_path": ({"type": "string"}, "The path of a page on the site."),
-    "id": ({"type": "integer"}, "The id."),
-    "limit": ({"type": "integer", "minimum": 0}, "How many at most."),
-    "locale": ({"type": "string"}, 'Only pages in this language, such as "en".'),
-    "offset": ({"type": "integer", "minimum": 0}, "How many to leave out at the beginning."),
-    "order": ({"type": "string"}, 'The field to order by, "-" before it for the last first.'),
-    "rich_text_format": ({"type": "string"}, "In which form rich text is shown."),
-    "search": ({"type": "string"}, "Words to look for."),
-    "search_operator": ({"type": "string", "enum": ["and", "or"]}, "Whether all words count."),
-    "site": ({"type": "string"}, "Only pages of the site with this host name."),
-    "translation_of": ({"type": "string"}, "Only translations of the page with this id."),
-    "type": ({"type": "string"}, 'Only pages of these types, such as "blog.BlogPage".'),
-}
-_OF_ONE: Final = frozenset({"fields", "rich_text_format"})
-
 
 class Components(ComponentRegistry):
-    """
-    The components of one operation.
-
-    Two serializers that share a name and differ get two components: the second one is renamed.
-    """
+    """The components of one operation; of two that share a name and differ, one is renamed."""
 
     def __contains__(self, component: Any) -> bool:
         name, number = component.name, 1
@@ -176,9 +143,7 @@ class Corrections(AutoSchema):
         made = copy.copy(field)
         made.allow_null = False
         made.choices = [
-            (str(each) if is_mixed else each, label)
-            for each, label in field.choices.items()
-            if each is not None
+            (text if is_mixed else each, field.choices[each]) for text, each in values.items()
         ]
         schema = super()._map_serializer_field(made, direction, *given, **named)
         whole = schema.get("items", schema) if schema else {}
@@ -226,7 +191,7 @@ def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()
 
 
 def add_filters(operation: dict[str, Any], view: Any) -> None:
-    """Describe the orderings of a list, and the filters of django-filter."""
+    """Describe the orderings of a list, the filters of django-filter, and what adapters know."""
     for kind in getattr(view, "filter_backends", ()):
         if not isinstance(kind, type):
             continue
@@ -242,6 +207,10 @@ def add_filters(operation: dict[str, Any], view: Any) -> None:
             filters = backend.get_filterset_class(view)
             for name, each in getattr(filters, "base_filters", {}).items():
                 _add_filter(operation, filters, name, each)
+    found = operation.setdefault("parameters", [])
+    taken = {each["name"] for each in found}
+    for adapter in ADAPTERS:
+        found += [each for each in adapter.query_parameters(view) if each["name"] not in taken]
 
 
 def _orderings(backend: Any, view: Any) -> list[str]:
@@ -269,31 +238,5 @@ def _add_filter(operation: dict[str, Any], filters: Any, name: str, field: Any) 
         about = f"How {name} is compared; required with it."
         schema = {"type": "string", "enum": lookups}
         place = operation["parameters"].index(found[0]) + 1
-        operation["parameters"].insert(
-            place, {"name": f"{name}_lookup", "in": "query", "description": about, "schema": schema}
-        )
-
-
-def add_wagtail_parameters(operation: dict[str, Any], view: Any) -> None:
-    """Add the query parameters that a view of Wagtail's API names, to one that is described."""
-    named = getattr(view, "known_query_parameters", None)
-    if not isinstance(named, frozenset | set) or not hasattr(view, "find_query_parameters"):
-        return
-    filters: set[str] = set()
-    match getattr(view, "action", ""):
-        case "listing_view":
-            names = set(named) - _LEFT_OUT
-            filters = set(view.get_available_fields(view.model, db_fields_only=True)) - names
-        case "detail_view":
-            names = set(named & _OF_ONE)
-        case "find_view":
-            names = set(view.find_query_parameters)
-        case _:
-            return
-    found = operation.setdefault("parameters", [])
-    taken = {each["name"] for each in found}
-    for name in sorted((names | filters) - taken):
-        schema, about = _OF_WAGTAIL.get(name, ({"type": "string"}, ""))
-        if name in filters:
-            about = f"Only those whose {name} is this."
-        found.append({"name": name, "in": "query", "schema": schema, "description": about})
+        added = {"name": f"{name}_lookup", "in": "query", "description": about, "schema": schema}
+        operation["parameters"].insert(place, added)
