@@ -109,7 +109,7 @@ class ToolOptions:
                 raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
         if self.read_only and self.destructive:
             raise ValueError(
-                "mcp_tool(): a read_only tool cannot be destructive: drop one of these."
+                "mcp_tool(): a read_only tool cannot be destructive: drop one of them."
             )
 
     def _expect(self, fulfilled: bool, name: str, wanted: str) -> None:
@@ -235,10 +235,7 @@ def mcp_toolset(kind: C, /) -> C: ...
 
 @overload
 def mcp_toolset(
-    *,
-    prefix: str | None = None,
-    actions: Iterable[str] = (),
-    **options: Unpack[SharedOptions],
+    *, prefix: str | None = None, actions: Iterable[str] = (), **options: Unpack[SharedOptions]
 ) -> Callable[[C], C]: ...
 
 

@@ -65,12 +65,7 @@ class SchemaGenerator(GenerateJsonSchema):
         result.pop("discriminator", None)
         return result
 
-    def ser_schema(
-        self,
-        schema: core_schema.SerSchema
-        | core_schema.IncExSeqSerSchema
-        | core_schema.IncExDictSerSchema,
-    ) -> JsonSchemaValue | None:
+    def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
         # A serializer function without a return hint may return anything.
         function = schema.get("function")
         code = getattr(getattr(function, "func", function), "__module__", None) or "pydantic"
@@ -89,13 +84,7 @@ class SchemaGenerator(GenerateJsonSchema):
             raise PydanticSerializationError("JSON has no such number") from exception
         return found
 
-    def field_is_present(
-        self,
-        field: core_schema.ModelField
-        | core_schema.DataclassField
-        | core_schema.TypedDictField
-        | core_schema.ComputedField,
-    ) -> bool:
+    def field_is_present(self, field: Any) -> bool:
         # A member that the constructor does not take cannot be sent.
         sent = self.mode != "validation" or field.get("init") is not False
         return sent and super().field_is_present(field)

@@ -26,8 +26,6 @@ LONG_NAMES: Final = 4096
 # The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
 # them would take gigabytes of memory.
 LONGEST_NAME: Final = 1000
-# With a factory, whose value is never used, the schema shows no default.
-_ABSENT: Final[CoreNode] = {"type": "default", "default_factory": lambda: None}
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
 
@@ -100,26 +98,24 @@ class _Hint(ReadHint):
     def field(self, parameter: Parameter) -> CoreNode:
         """Return the core schema of a parameter's field."""
         core = self.core
-        if parameter.may_be_absent:
-            core = core if self.has_default else {**_ABSENT, "schema": core}
-        elif _has_default(parameter):
+        if parameter.has_default:
             core = core if self.has_default else {"type": "default", "schema": core}
             core = {**core, "default": parameter.default}
             core.pop("default_factory", None)
         texts = self._texts(parameter)
+        named = dict.fromkeys(("validation_alias", "serialization_alias"), parameter.name)
         return {
             **_field(core),
-            "validation_alias": parameter.name,
-            "serialization_alias": parameter.name,
+            **named,
             "metadata": {"pydantic_js_updates": texts} if texts else {},
         }
 
     def property(self, parameter: Parameter) -> JsonSchemaValue | None:
         """Return the JSON Schema of a parameter, or None where only that of all is one."""
-        texts, has_default = self._texts(parameter), _has_default(parameter)
+        texts, has_default = self._texts(parameter), parameter.has_default
         if self._schema is None or (has_default and self.has_default):
             return None
-        if parameter.may_be_absent or not has_default:
+        if not has_default:
             return {**self._schema, **texts} if texts else self._schema
         try:
             return {**self._schema, "default": plain_default(parameter.default), **texts}
@@ -155,11 +151,7 @@ class Inputs:
         self._hints = {name: self._hint(each) for name, each in self._parameters.items()}
         self.names = {name: each.name for name, each in self._parameters.items()}
         # A default inside a hint is one that the function does not know of.
-        self.given = {
-            name
-            for name, each in self._parameters.items()
-            if each.default is MISSING and not each.may_be_absent
-        }
+        self.given = {name for name, it in self._parameters.items() if it.default is MISSING}
         self._rest: CoreNode | None = None
         hints = list(self._hints.values())
         self.is_open = signature.extra is not MISSING
@@ -207,7 +199,7 @@ class Inputs:
             if (found := hint.property(parameter)) is None:
                 return None
             properties[parameter.name] = found
-            if not _has_default(parameter) and not hint.has_default:
+            if not parameter.has_default and not hint.has_default:
                 required.append(parameter.name)
         composed = {"type": "object", "properties": properties}
         return {**composed, "required": required} if required else composed
@@ -249,12 +241,6 @@ def _whole(value: object) -> object:
 
 def _field(core: CoreNode) -> CoreNode:
     return {"type": "model-field", "schema": core}
-
-
-def _has_default(parameter: Parameter) -> bool:
-    # To pydantic an ellipsis is no default.
-    has_own = parameter.default is not MISSING and parameter.default is not ...
-    return has_own or parameter.may_be_absent
 
 
 def _model(

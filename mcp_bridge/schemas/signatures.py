@@ -7,13 +7,13 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, NotRequired, Required, get_args
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
 
 from pydantic.fields import FieldInfo
-from typing_extensions import ReadOnly, Unpack, get_type_hints, is_typeddict
+from typing_extensions import Unpack
 
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
@@ -27,13 +27,12 @@ class UnsupportedSignature(Exception):
     """The function has a parameter that no JSON object can give; the text says which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """
     One parameter that a caller may give by ``name``; ``default`` is MISSING if it must.
 
-    The function calls it ``own_name``. If it ``may_be_absent`` it has no default: the function
-    receives it in ``**``, or not at all.
+    The function calls it ``own_name``.
     """
 
     name: str
@@ -41,7 +40,11 @@ class Parameter:
     hint: TypeHint
     default: object = MISSING
     description: str = ""
-    may_be_absent: bool = False
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it has a default: to pydantic an ellipsis is none."""
+        return self.default is not MISSING and self.default is not ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,31 +92,29 @@ class Signature:
         text, documented, returns_text = _read_docstring(_innermost(function))
         kept = {name: each for name, each in parameters.items() if name not in skip}
         context = next((name for name in kept if _is_context(hints.get(name))), None)
-        read = [
+        given = tuple(
             _parameter(each, hints.get(name, Any), documented.pop(name, ""))
             for name, each in kept.items()
             if name not in (context, *extra)
-        ]
+        )
         rest = hints.get(extra[0], Any) if kept.keys() & extra else MISSING
-        members = list(_unpacked(extra[0], rest, documented)) if extra else []
-        given = (*read, *members)
+        if origin_of(rest) in _UNPACKS:
+            text = f"its parameter **{extra[0]} unpacks a type: make its members parameters"
+            raise UnsupportedSignature(text)
         renamed = {each.name: each.own_name for each in given}
         if len(renamed) < len(given):
             raise UnsupportedSignature("two of its parameters have one name, or the same alias")
         # Sent in ``**`` under the function's own name, a value would replace the parameter.
         replaced = set(renamed.values()) - renamed.keys()
-        gone = [
-            f"{name}: {each}"
-            for name, each in documented.items()
-            if name not in parameters or name in extra
-        ]
+        lost = [name for name in documented if name not in parameters or name in extra]
         by_position = [each for each in parameters.values() if each.kind is each.POSITIONAL_ONLY]
-        if gone:
-            text = "\n".join((f"{text}\n\nArgs:", *gone)).strip()
+        if lost:
+            lines = (f"{name}: {documented[name]}" for name in lost)
+            text = "\n".join((f"{text}\n\nArgs:", *lines)).strip()
         return cls(
             parameters=given,
             returns=hints.get("return", MISSING),
-            extra=MISSING if origin_of(rest) in _UNPACKS else rest,
+            extra=rest,
             context=context,
             hidden=frozenset({*skip, *bound, *replaced, *([context] if context else [])}),
             description=text,
@@ -144,13 +145,7 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
                 text = f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
                 raise UnsupportedSignature(text)
             name = each.validation_alias
-    return Parameter(
-        name=name,
-        own_name=parameter.name,
-        hint=hint,
-        default=default,
-        description=texts[0] if texts else documented,
-    )
+    return Parameter(name, parameter.name, hint, default, texts[0] if texts else documented)
 
 
 def _is_context(hint: TypeHint) -> bool:
@@ -181,26 +176,6 @@ def _innermost(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function inside decorators and partials."""
     function = inspect.unwrap(function)
     return _innermost(function.func) if isinstance(function, functools.partial) else function
-
-
-def _unpacked(name: str, hint: TypeHint, documented: dict[str, str]) -> Iterator[Parameter]:
-    """Yield the members of the TypedDict in ``**name: Unpack[...]``; none for another hint."""
-    if origin_of(hint) not in _UNPACKS:
-        return
-    kind = get_args(hint)[0]
-    if not is_typeddict(kind):
-        raise UnsupportedSignature(f"its parameter **{name} unpacks what is no TypedDict")
-    for member, declared in get_type_hints(kind, include_extras=True).items():
-        may_be_absent = member not in kind.__required_keys__
-        inner, metadata = split_annotated(declared)
-        while (qualifier := origin_of(inner)) in (Required, NotRequired, ReadOnly):
-            if qualifier is not ReadOnly:
-                may_be_absent = qualifier is NotRequired
-            inner, more = split_annotated(get_args(inner)[0])
-            metadata = (*more, *metadata)
-        read = inspect.Parameter(member, inspect.Parameter.KEYWORD_ONLY)
-        known = _parameter(read, annotate(inner, *metadata), documented.pop(member, ""))
-        yield replace(known, may_be_absent=may_be_absent)
 
 
 def _hints(

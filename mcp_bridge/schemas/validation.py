@@ -209,11 +209,8 @@ def _additional_properties(
         return
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
     _spend(len(instance) * len(patterns))
-    extra = [
-        name
-        for name in instance
-        if name not in known and not any(matcher(pattern)(name) for pattern in patterns)
-    ]
+    unnamed = [name for name in instance if name not in known]
+    extra = [name for name in unnamed if not any(matcher(each)(name) for each in patterns)]
     if wanted is not False:
         for name in extra:
             yield from validator.descend(instance[name], wanted, path=name)
@@ -392,11 +389,8 @@ class SchemaValidator:
         )
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
-        self._validator = Bounded(
-            plain,
-            registry=Registry(),
-            format_checker=FORMATS if asserts_formats else NO_FORMATS,
-        )
+        formats = FORMATS if asserts_formats else NO_FORMATS
+        self._validator = Bounded(plain, registry=Registry(), format_checker=formats)
 
     def errors(self, instance: object) -> list[InstanceError]:
         """

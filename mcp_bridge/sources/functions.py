@@ -51,11 +51,9 @@ class FunctionSource(MarkedSource):
         return f"no function in {', '.join(modules) or 'its modules'} is marked", hint
 
     def _modules(self) -> Iterator[ModuleType]:
-        named = [
-            f"{config.name}.{MODULE}"
-            for config in apps.get_app_configs()
-            if config.module is not None and module_has_submodule(config.module, MODULE)
-        ]
+        configs = [each for each in apps.get_app_configs() if each.module is not None]
+        having = [each for each in configs if module_has_submodule(each.module, MODULE)]
+        named = [f"{each.name}.{MODULE}" for each in having]
         for path in dict.fromkeys((*named, *self.options.get("modules", []))):
             try:
                 yield import_module(path)

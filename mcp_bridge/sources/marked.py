@@ -159,8 +159,7 @@ class MarkedFunction:
         own = Signature.of(function, skip=skip)
         known, invoke = defaults(own), self.invoker(function, own)
         for each in own.parameters:
-            is_needed = each.default is MISSING and not each.may_be_absent
-            if is_needed and each.name not in known:
+            if each.default is MISSING and each.name not in known:
                 raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
         given = {name: each for name, each in known.items() if each is not MISSING}
         names = {each.name for each in own.parameters}

@@ -145,11 +145,8 @@ class Procedure(MarkedFunction):
         self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions | None
     ) -> None:
         predicate = None if is_open(wrapper) else self._is_permitted
-        super().__init__(
-            *(name, wrapper.func_or_coro, options, predicate),
-            filled=wrapper.context_target or None,
-            fill=self.rpc_context,
-        )
+        given = name, wrapper.func_or_coro, options, predicate
+        super().__init__(*given, filled=wrapper.context_target or None, fill=self.rpc_context)
         self.server = server
         self.wrapper = wrapper
         if predicate is not None:

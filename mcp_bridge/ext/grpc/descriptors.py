@@ -114,9 +114,7 @@ class Descriptors:
 
 def values_of(message: Message) -> dict[str, Any]:
     """Return the fields of a message that are set, by name; repeated ones as lists."""
-    return {
-        field.name: list(value) if field.is_repeated else value for field, value in _set(message)
-    }
+    return {it.name: list(value) if it.is_repeated else value for it, value in _set(message)}
 
 
 def _set(message: Message) -> Iterable[tuple[Descriptor, Any]]:

@@ -194,10 +194,8 @@ class _Schemas:
     def _of_field(self, field: Descriptor) -> JSONSchema:
         if is_map(field):
             key, value = (field.message_type.fields_by_name[each] for each in ("key", "value"))
-            schema: dict[str, Any] = {
-                "type": "object",
-                "additionalProperties": self._of_value(value),
-            }
+            values = self._of_value(value)
+            schema: dict[str, Any] = {"type": "object", "additionalProperties": values}
             if key.type in _INTEGERS:
                 schema["propertyNames"] = {"type": "string", "pattern": _DIGITS}
             elif key.type == _BOOL:
@@ -247,9 +245,7 @@ class _Schemas:
         if rules is not None:
             out |= excluded(rules, numbers)
         kept = [name for name in names if name not in out] or names
-        comments = {
-            each: self._descriptors.comment(f"{enum.full_name}.{each}").text for each in kept
-        }
+        comments = {it: self._descriptors.comment(f"{enum.full_name}.{it}").text for it in kept}
         lines = [f"{name}: {text}" for name, text in comments.items() if text]
         return _described({"type": "string", "enum": kept}, lines)
 

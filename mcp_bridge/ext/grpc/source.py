@@ -207,9 +207,7 @@ class GRPCSource(OperationSource[Descriptor]):
         )
         return tool
 
-    def _invoker(
-        self, descriptor: Descriptor, limits: Mapping[str, Any]
-    ) -> Callable[[ToolCall], Any]:
+    def _invoker(self, descriptor: Descriptor, limits: dict[str, Any]) -> Callable[[ToolCall], Any]:
         path = f"/{path_of(descriptor)}"
         request, answer = map(GetMessageClass, (descriptor.input_type, descriptor.output_type))
         writes, reads = request.SerializeToString, answer.FromString

@@ -35,11 +35,8 @@ class FormAdapter(Adapter):
         if side == "result":
             raise TypeError("a form is no result: return the values of it that are to be shown")
         unbound = hint()
-        fields = {
-            name: _declared(hint, name, field)
-            for name, field in unbound.fields.items()
-            if not field.disabled
-        }
+        enabled = {name: each for name, each in unbound.fields.items() if not each.disabled}
+        fields = {name: _declared(hint, name, each) for name, each in enabled.items()}
 
         def bind(values: BaseModel) -> forms.BaseForm:
             data: dict[str, Any] = {}

@@ -102,13 +102,8 @@ class APIDocument(OpenAPISchema):
             for name in sorted(endpoint.route.parameters - known)
         ]
         path, method = endpoint.route.template, endpoint.method.lower()
-        document = Document(
-            {
-                "openapi": self["openapi"],
-                "paths": {path: {method: details}},
-                "components": {"schemas": self.schemas},
-            }
-        )
+        data = {"openapi": self["openapi"], "components": {"schemas": self.schemas}}
+        document = Document({**data, "paths": {path: {method: details}}})
         operation = document.operation(method, path)
         return map_operation(document, operation, output_schema=output_schema)
 
