@@ -6,8 +6,7 @@ import collections.abc
 import functools
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from typing import (
@@ -135,22 +134,12 @@ TRANSIENT: Final[set[type[Exception]]] = set()
 
 
 # The list that collects notes on the hints being adapted, if there is one.
-_NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
-
-
-@contextmanager
-def collected_notes(notes: list[str]) -> Iterator[None]:
-    """Collect the notes of adapters in a list, each once, while the context is open."""
-    token = _NOTES.set(notes)
-    try:
-        yield
-    finally:
-        _NOTES.reset(token)
+NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
 
 
 def note(text: str) -> None:
     """Note a gap in the schema of the hint being adapted, for a warning of the checks."""
-    notes = _NOTES.get()
+    notes = NOTES.get()
     if notes is not None and text not in notes:
         notes.append(text)
 

@@ -28,10 +28,10 @@ from mcp_bridge.schemas.core_schemas import (
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import (
     ADAPTERS,
+    NOTES,
     TRANSIENT,
     UNIONS,
     TypeHint,
-    collected_notes,
     members_of,
     origin_of,
     without_metadata,
@@ -92,14 +92,16 @@ class Outputs:
         self._result: _Result | None = None
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
+        token = NOTES.set(self.notes)
         try:
-            with collected_notes(self.notes):
-                self._result = _Result.of(returns)
+            self._result = _Result.of(returns)
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
+        finally:
+            NOTES.reset(token)
         self.schema, self.is_wrapped = self._result.unwrapped(description)
 
     @functools.cached_property

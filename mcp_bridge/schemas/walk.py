@@ -212,11 +212,7 @@ class SchemaDocument:
         return registry.resolver(resource.id() or "")
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
-        """
-        Return the schemas that a schema refers to, by keyword ("$ref", "$dynamicRef").
-
-        A schema that is not in the document is read as if it stood at its root.
-        """
+        """Return what a schema refers to, by keyword; one from elsewhere is read as the root."""
         if id(schema) in self._targets or not any(each in schema for each in REFERENCES):
             return self._targets.get(id(schema), {})
         found = _lookup(schema, self._resolver)
@@ -421,11 +417,7 @@ class Bundler:
         return whole
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
-        """
-        Return the schema inlined or, if that is too large, with all its definitions in ``$defs``.
-
-        Raises TooLarge if both exceed the bounds.
-        """
+        """Return it inlined, or else with all its definitions. Raises TooLarge if both are."""
         found, size = [], 0
         for each in self.reached(schema):
             found.append(each)

@@ -353,12 +353,7 @@ def first_line(text: Exception | str) -> str:
 
 
 def own_line(exception: Exception, within: str = "") -> str | None:
-    """
-    Return "path:line" of the site's own code that is nearest to an error; None if there is none.
-
-    ``within`` is the name that the code must have. The standard library, installed packages and
-    this package are skipped.
-    """
+    """Return "path:line" of the site's code, named ``within``, that is nearest to an error."""
     frames = extract_tb(exception.__traceback__)
     lines = [(each.filename, each.lineno) for each in frames if within in ("", each.name)]
     if isinstance(exception, SyntaxError) and exception.filename:

@@ -53,7 +53,7 @@ class ModernRPCSource(MarkedSource):
     """
 
     known_options = {
-        "servers": (list | tuple | None, "a list of dotted paths"),
+        "servers": (object, "a list of dotted paths"),
         "prefix": (str, "a string"),
         "expose": (str, "a string"),
     }
@@ -101,9 +101,12 @@ class ModernRPCSource(MarkedSource):
         paths = self.options.get("servers")
         if paths is None:
             return list(dict.fromkeys(server for server, _ in _served_servers()))
+        is_list = isinstance(paths, list | tuple)
         servers = []
-        for path in paths:
+        for path in paths if is_list else [paths]:
             try:
+                if not is_list:
+                    raise TypeError("it is no list of dotted paths")
                 server = import_string(path)
                 if not isinstance(server, RpcServer):
                     raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
@@ -225,11 +228,7 @@ def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOption
 
 
 def unregistered() -> list[FunctionType]:
-    """
-    Return the marked functions of the modules that are imported which nothing has registered.
-
-    Looked at are servers of the URLconf, and servers and namespaces that stand in a module.
-    """
+    """Return the marked functions of imported modules that neither a server nor a namespace has."""
     registries: list[RpcServer | RpcNamespace] = [server for server, _ in _served_servers()]
     marked: list[FunctionType] = []
     for name, module in sys.modules.copy().items():

@@ -22,12 +22,7 @@ _PATHS: Final = tuple(
 
 
 def reflect(channel: grpc.Channel, timeout: float) -> bytes:
-    """
-    Return the descriptor set of all services that a server has, but reflection itself.
-
-    It has no comments, since no server has any. Raises ValueError where the server does not answer,
-    or not to this.
-    """
+    """Return the descriptor set of a server's services. Raises ValueError for no answer."""
     files: dict[str, FileDescriptorProto] = {}
 
     def ask(**asked: str) -> Any:

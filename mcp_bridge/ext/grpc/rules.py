@@ -31,11 +31,7 @@ class Keywords(NamedTuple):
 
 
 def keywords_of(rules: Message, field: Descriptor, schema: Mapping[str, Any]) -> Keywords:
-    """
-    Return the schema of a field, or of one value of it, with its rules (buf.validate.FieldRules).
-
-    What the rules say beyond JSON Schema is for the service to check, or for protovalidate.
-    """
+    """Return the schema of a field or a value of it with its rules, as far as they can be."""
     result, said = dict(schema), values_of(rules)
     if said.get("ignore"):
         return Keywords(result, [])

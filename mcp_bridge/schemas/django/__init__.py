@@ -1,10 +1,4 @@
-"""
-Django's own types as parameters and results.
-
-A model class as a parameter takes an id, or the field that ``Lookup`` names, and gives the
-procedure the instance; a form class takes the form's fields, and gives the valid form. Model
-instances and querysets are results by the shape that the return hint declares.
-"""
+"""Django's own types as parameters and results: models, choices, forms and serializers."""
 
 from __future__ import annotations
 

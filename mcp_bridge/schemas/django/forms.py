@@ -12,7 +12,6 @@ from django import forms
 from django.conf import settings
 from django.forms.utils import from_current_timezone
 from django.utils import timezone
-from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
 from django.utils.datastructures import MultiValueDict
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
@@ -111,18 +110,7 @@ def _fixed_choices(
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
     declared = getattr(form, "base_fields", {}).get(name)
-    choices = getattr(declared, "choices", None)
-    while isinstance(choices, BlankChoiceIterator):
-        choices = choices.choices
-    is_fixed = choices is not None and not isinstance(choices, BaseChoiceIterator)
-    listed = _listed(field)
-    return listed if is_fixed and listed and listed == _listed(declared) else None
-
-
-def _listed(field: Any) -> Sequence[_Choice]:
-    """Return the choices of a field but the empty one."""
-    flat: Iterator[_Choice] = flatten_choices(field.choices)
-    return [each for each in flat if each[0] not in ("", None)]
+    return (hints.is_fixed(field, declared) and hints.listed(field)) or None
 
 
 def _errors(kind: type[forms.BaseForm], form: forms.BaseForm) -> Iterator[hints.FieldError]:
@@ -133,16 +121,12 @@ def _errors(kind: type[forms.BaseForm], form: forms.BaseForm) -> Iterator[hints.
             code, text = error["code"], error["message"]
             is_open = field is not None and _fixed_choices(kind, name, field) is None
             if code == "invalid_choice" and is_open:
-                text += f" {hints.offered(_listed(field))}"
+                text += f" {hints.offered(hints.listed(field))}"
             yield code, text, () if field is None else (name,)
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
-    """
-    Return a time as the site keeps it: with USE_TZ aware, and else naive, in its time zone.
-
-    Raises pydantic's error for one that the zone skips or has twice, or that Python cannot hold.
-    """
+    """Return a time as the site keeps it. Raises pydantic's error for one that its zone has not."""
     if not settings.USE_TZ and timezone.is_aware(value):
         default = timezone.get_default_timezone()
         try:

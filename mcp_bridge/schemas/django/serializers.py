@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
 from django.conf import settings
-from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
 from pydantic_core import PydanticSerializationUnexpectedValue
 from rest_framework import ISO_8601, serializers
@@ -223,12 +222,7 @@ def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None
 
 def _is_decided_later(field: Any) -> bool:
     """Return whether each call decides on the choices: a function gives them, or the serializer."""
-    declared = _declared(field)
-    choices = getattr(declared, "choices", None)
-    if not field.choices or choices is None or isinstance(choices, BaseChoiceIterator):
-        return True
-    pairs = choices.items() if isinstance(choices, Mapping) else flatten_choices(choices)
-    return list(pairs) != list(field.choices.items())
+    return not hints.is_fixed(field, _declared(field))
 
 
 def _declared(field: Any) -> Any:

@@ -69,11 +69,7 @@ class Answer:
 
 
 def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
-    """
-    Return the result of a call: the JSON of an answer as it came, but for its indentation.
-
-    Raises InvalidArguments for an error that names arguments, and ToolError for any other.
-    """
+    """Return the result of a call, the JSON as it came. Raises InvalidArguments and ToolError."""
     if answer.status >= 400:
         raise read_error(answer, mapped)
     if answer.status >= 300:

@@ -102,11 +102,7 @@ class Parameter:
 
 
 class Media(NamedTuple):
-    """
-    How a body is written ("json", "form", "multipart", "bytes", "text"), and its media type.
-
-    ``plain`` is the JSON that is offered beside a form with files.
-    """
+    """How a body is written, its media type, and the JSON offered beside a form with files."""
 
     kind: str
     content_type: str
@@ -290,11 +286,7 @@ def is_file(schema: JSONObject) -> bool:
 
 
 def read_file(value: object, place: Place) -> tuple[bytes, str]:
-    """
-    Return the bytes of a data: URI or of base64, and the media type that the former names.
-
-    Raises InvalidArguments for anything else: no other address is ever opened.
-    """
+    """Return the bytes of a data: URI or of base64, and its media type. Opens no other address."""
     if not isinstance(value, str):
         raise _refusal(place, "must be a file: a data: URI, or base64")
     media_type, text = "", value
