@@ -52,7 +52,7 @@ ROOMS: dict[str, int] = {
     "registry": 912,
     "schemas": 3069,
     "server": 597,
-    "sources": 3182,
+    "sources": 3156,
     "templatetags": 28,
     "testing": 162,
     "tokens": 675,

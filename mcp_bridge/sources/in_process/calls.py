@@ -8,6 +8,7 @@ the middleware, through which the request of the client has gone already.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Final
@@ -19,7 +20,6 @@ from django.contrib.sessions.backends.signed_cookies import SessionStore
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import Http404
-from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import ResolverMatch, get_resolver
 from django.utils.crypto import salted_hmac
@@ -163,9 +163,6 @@ class ViewCaller:
                 response = await response if self.is_async else response
             except _UNHANDLED as raised:
                 raise ViewFailed(f"{request.method} {match.route} has failed.") from raised
-            if not isinstance(response, HttpResponseBase):
-                kind = type(response).__name__
-                raise TypeError(f"The view returned {kind}, which is no HttpResponse.")
             if isinstance(response, SimpleTemplateResponse):
                 response.render()
             if response.status_code >= 500:
@@ -232,13 +229,11 @@ class ViewCaller:
         """Return where a view leads, which has to be another tool's; else it is a login page."""
         parts = urlsplit(request.build_absolute_uri(location))
         path = parts.path.removeprefix(request.META["SCRIPT_NAME"].rstrip("/"))
-        if parts.netloc == request.get_host():
-            try:
-                if get_resolver(self.urlconf).resolve(path).func in self.callbacks:
-                    written = encode({"location": location})
-                    return CallToolResult.of_json(written.decode(), written, written)
-            except Http404:
-                pass
+        with suppress(Http404):
+            is_here = parts.netloc == request.get_host()
+            if is_here and get_resolver(self.urlconf).resolve(path).func in self.callbacks:
+                written = encode({"location": location})
+                return CallToolResult.of_json(written.decode(), written, written)
         told = " ".join(map(str, request._messages))
         raise ToolError(told or f"The view leads to another page, {parts.path}, and has no answer.")
 

@@ -37,18 +37,11 @@ _OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
 # What the framework's own actions do: models read it where a class says nothing of each.
 _VERBS: Final = {
     "list": "List",
-    "retrieve": "Read one",
-    "create": "Create one",
-    "update": "Replace one",
-    "partial_update": "Change one",
-    "destroy": "Delete one",
-}
-# The actions of generic views, by the methods that they have in place of them.
-_ACTIONS: Final = {
-    "post": "create",
-    "put": "update",
-    "patch": "partial_update",
-    "delete": "destroy",
+    **dict.fromkeys(("retrieve", "get"), "Read one"),
+    **dict.fromkeys(("create", "post"), "Create one"),
+    **dict.fromkeys(("update", "put"), "Replace one"),
+    **dict.fromkeys(("partial_update", "patch"), "Change one"),
+    **dict.fromkeys(("destroy", "delete"), "Delete one"),
 }
 
 
@@ -212,9 +205,8 @@ class Endpoint:
         of the model stands in its place.
         """
         is_set = self.route.actions is not None
-        is_list = issubclass(self.route.kind, ListModelMixin)
-        actions = {**_ACTIONS, "get": "list" if is_list else "retrieve"}
-        action = self.action if is_set else actions.get(self.action, "")
+        is_list = self.action == "get" and issubclass(self.route.kind, ListModelMixin)
+        action = "list" if is_list else self.action
         verb = _VERBS.get(action)
         if verb is None or not self.is_inherited or (text and not is_set):
             return text

@@ -25,7 +25,6 @@ _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 # A schema of any value: drf-spectacular ignores an empty one.
 _OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
 _PLAIN: Final = (str, int, float, Decimal, list, tuple, dict, type(None))
-_TOLD: Final = ("required", "read_only", "write_only", "allow_null")
 _DATES: Final = (
     (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", humanize_datetime.datetime_formats),
     (serializers.DateField, "DATE_INPUT_FORMATS", humanize_datetime.date_formats),
@@ -47,20 +46,13 @@ class Components(ComponentRegistry):
         return False
 
 
-def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
-    """Return what tells a field from others; within itself (``around``) its class is all."""
+def _identity(found: Any) -> Any:
+    """Return what tells a field from others: its class, and what it was made with."""
     if not isinstance(found, serializers.Field):
         return found
-    kind: Any = type(found)
-    if kind in around:
-        return kind
     field: Any = found
     given = {**dict(enumerate(field._args)), **field._kwargs, "validators": None}
-    plain = [(name, repr(each)) for name, each in given.items() if isinstance(each, _PLAIN)]
-    told = [getattr(found, option, None) for option in _TOLD]
-    within = dict(getattr(found, "fields", {}), child=getattr(found, "child", None))
-    keys = [(name, _identity(each, (*around, kind))) for name, each in within.items()]
-    return kind, plain, told, keys
+    return type(found), [(name, repr(it)) for name, it in given.items() if isinstance(it, _PLAIN)]
 
 
 class Corrections(AutoSchema):
@@ -192,25 +184,24 @@ def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()
 
 def add_filters(operation: dict[str, Any], view: Any) -> None:
     """Describe the orderings of a list, the filters of django-filter, and what adapters know."""
+    parameters = operation.setdefault("parameters", [])
+    described = {each["name"]: each for each in parameters}
     for kind in getattr(view, "filter_backends", ()):
-        if not isinstance(kind, type):
-            continue
-        backend: Any = kind()
-        if issubclass(kind, OrderingFilter):
-            fields = _orderings(backend, view)
-            both = [name for field in fields for name in (field, f"-{field}")]
-            for each in operation.get("parameters", ()) if fields else ():
-                if each["name"] == backend.ordering_param and each["in"] == "query":
-                    each["schema"] = {"type": "string", "enum": both}
-                    each["description"] = "What to order by: with '-' before it from the last on."
+        backend: Any = kind() if isinstance(kind, type) else None
+        if isinstance(backend, OrderingFilter) and backend.ordering_param in described:
+            if fields := _orderings(backend, view):
+                both = [name for field in fields for name in (field, f"-{field}")]
+                told = described[backend.ordering_param]
+                told["schema"] = {"type": "string", "enum": both}
+                told["description"] = "What to order by: with '-' before it from the last on."
         elif hasattr(backend, "get_filterset_class"):
             filters = backend.get_filterset_class(view)
             for name, each in getattr(filters, "base_filters", {}).items():
-                _add_filter(operation, filters, name, each)
-    found = operation.setdefault("parameters", [])
-    taken = {each["name"] for each in found}
+                if name in described:
+                    _add_filter(parameters, described[name], filters, each)
     for adapter in ADAPTERS:
-        found += [each for each in adapter.query_parameters(view) if each["name"] not in taken]
+        added = adapter.query_parameters(view)
+        parameters += [each for each in added if each["name"] not in described]
 
 
 def _orderings(backend: Any, view: Any) -> list[str]:
@@ -224,19 +215,14 @@ def _orderings(backend: Any, view: Any) -> list[str]:
         return []
 
 
-def _add_filter(operation: dict[str, Any], filters: Any, name: str, field: Any) -> None:
-    found = [each for each in operation.get("parameters", ()) if each["name"] == name]
-    if not found:
-        return
+def _add_filter(parameters: list[Any], told: dict[str, Any], filters: Any, field: Any) -> None:
     if formats := field.extra.get("input_formats"):
-        tell_formats(found[0]["schema"], humanize_datetime.humanize_strptime(", ".join(formats)))
+        tell_formats(told["schema"], humanize_datetime.humanize_strptime(", ".join(formats)))
     if hasattr(field, "get_lookup_choices"):
         # A LookupChoiceFilter learns its model when its filter set is made.
         field = copy.copy(field)
         field.model = filters._meta.model
-        lookups = [each for each, _ in field.get_lookup_choices()]
-        about = f"How {name} is compared; required with it."
-        schema = {"type": "string", "enum": lookups}
-        place = operation["parameters"].index(found[0]) + 1
+        schema = {"type": "string", "enum": [each for each, _ in field.get_lookup_choices()]}
+        name, about = told["name"], f"How {told['name']} is compared; required with it."
         added = {"name": f"{name}_lookup", "in": "query", "description": about, "schema": schema}
-        operation["parameters"].insert(place, added)
+        parameters.insert(parameters.index(told) + 1, added)
