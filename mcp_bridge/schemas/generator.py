@@ -138,11 +138,7 @@ def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:
 
 
 def generate(schema: CoreNode, mode: JsonSchemaMode, *, of_results: bool = False) -> dict[str, Any]:
-    """
-    Return the schema of a core schema, which refers to ``$defs`` only for recursion.
-
-    Titles that only repeat a name are left out. Raises PydanticInvalidForJsonSchema.
-    """
+    """Return a schema with ``$defs`` for recursion alone, and no titles that repeat a name."""
     root = SchemaGenerator(of_results=of_results).generate(cast(CoreSchema, schema), mode)
     definitions = {DEFS + name: dict(each) for name, each in root.pop("$defs", {}).items()}
     for name, each in definitions.items():

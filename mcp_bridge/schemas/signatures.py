@@ -29,11 +29,7 @@ class UnsupportedSignature(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """
-    One parameter that a caller may give by ``name``; ``default`` is MISSING if it must.
-
-    The function calls it ``own_name``.
-    """
+    """One parameter that a caller gives by ``name``, and the function calls ``own_name``."""
 
     name: str
     own_name: str

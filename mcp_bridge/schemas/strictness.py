@@ -126,9 +126,7 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     """Return a core schema with a guard in front of every part that needs one."""
     inner = with_parts(schema, lambda part: _tightened(part, options))
     if "keys_schema" in schema:
-        # The keys of JSON objects are texts, also those that are read as numbers.
-        keys = _tightened(schema["keys_schema"], options._replace(is_key=True))
-        inner["keys_schema"] = _of_texts(keys)
+        inner["keys_schema"] = _tightened(schema["keys_schema"], options._replace(is_key=True))
     kind = str(inner.get("type"))
     guard = _guard(kind, schema)
     if kind == "union" and options.counts_unions:
@@ -137,7 +135,9 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
         guard = options.read_integer
     if "strict" in inner:
         inner["strict"] = True
-    if kind in _OF_JSON or kind in _TEXTS or (kind == "int" and guard is not None):
+    # The keys of JSON objects are texts, also those that are read as numbers.
+    is_text = options.is_key and kind in ("int", "float", "bool")
+    if is_text or kind in _OF_JSON or kind in _TEXTS or (kind == "int" and guard is not None):
         # The guard passes values of the right form only. In a union, only the lax mode lets a float
         # go to the branch of floats first.
         inner["strict"] = False
@@ -173,11 +173,6 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     if guard is not None:
         inner = _with_function("before", guard, inner)
     return {**inner, **reference}
-
-
-def _of_texts(schema: CoreNode) -> CoreNode:
-    inner = with_parts(schema, _of_texts)
-    return {**inner, "strict": False} if inner.get("type") in ("int", "float", "bool") else inner
 
 
 def _with_function(when: str, function: Callable[..., object], schema: CoreNode) -> CoreNode:

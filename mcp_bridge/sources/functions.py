@@ -24,13 +24,7 @@ MODULE: Final = "mcp_tools"
 
 
 class FunctionSource(MarkedSource):
-    """
-    Tools from the modules ``mcp_tools`` of the installed apps.
-
-    Marked functions, and marked methods of classes with ``@mcp_toolset``, that are defined there
-    or, where it is a package, below it. OPTIONS: ``modules``, a list of dotted paths of further
-    modules, and ``prefix``, put before every name.
-    """
+    """Tools from marked functions and methods in the modules ``mcp_tools`` of installed apps."""
 
     known_options = {
         "modules": (list | tuple, "a list of dotted paths"),

@@ -146,12 +146,7 @@ class MarkedFunction:
     def precheck(
         self, defaults: Callable[[Signature], Mapping[str, Any]]
     ) -> Callable[[ToolCall], object] | None:
-        """
-        Return the precheck, run as the function is, with those arguments that it takes.
-
-        ``defaults`` returns the values of all parameters of the tool that are not sent, or MISSING.
-        Raises ValueError where it takes what the tool does not.
-        """
+        """Return the precheck, with the arguments that it takes, over ``defaults`` of the tool."""
         function = self.options.precheck
         if function is None:
             return None

@@ -1,10 +1,8 @@
 """
 Marked procedures of django-modern-rpc's RpcServers.
 
-The servers are found in the URLconf, where their views carry them, or named in OPTIONS["servers"].
-Of django-modern-rpc this uses what it documents: an RpcServer's procedures, their wrappers, its
-error handler, and RpcRequestContext. Calls do not go through ``ProcedureWrapper.execute``, which
-takes a TypeError raised inside a procedure for wrong parameters.
+Calls do not go through ``ProcedureWrapper.execute``, which takes a TypeError raised inside a
+procedure for wrong parameters.
 """
 
 from __future__ import annotations
@@ -45,12 +43,7 @@ _OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
 class ModernRPCSource(MarkedSource):
-    """
-    Tools from RpcServers.
-
-    OPTIONS: ``servers``, a list of dotted paths (default: those in the URLconf), ``prefix``, put
-    before every name, and ``expose``: "all" offers the procedures without a mark.
-    """
+    """Tools from RpcServers: those in the URLconf, or those that the option ``servers`` names."""
 
     known_options = {
         "servers": (object, "a list of dotted paths"),

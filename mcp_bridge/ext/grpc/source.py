@@ -34,14 +34,7 @@ _LIMITS: Final = {"timeout": 10, "max_messages": 100, "max_bytes": 4 * 1024 * 10
 
 
 class GRPCSource(OperationSource[Descriptor]):
-    """
-    Methods of gRPC services that have the option ``mcp_bridge.tool``, or that ``methods`` names.
-
-    OPTIONS: ``descriptors``, the path of a descriptor set; ``target`` and ``credentials`` of the
-    channel; ``metadata``, a function that takes a ToolCall and returns the pairs to send with it,
-    or ``anonymous``; ``methods``, names such as "acme.v1.Orders/*"; ``insecure``, ``prefix``,
-    ``timeout``, ``max_messages`` and ``max_bytes``.
-    """
+    """Methods of gRPC services with the option ``mcp_bridge.tool``, or that ``methods`` name."""
 
     is_outside = True
     known_options = {

@@ -127,11 +127,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def fetch(url: str) -> Mapping[str, Any]:
-    """
-    Return the JSON object at an address, which is https, or http to this machine.
-
-    Raises ValueError for another address or answer, and OSError for none in time.
-    """
+    """Return a JSON object sent over https. Raises ValueError for none, OSError for no answer."""
     if not is_https_or_loopback(url):
         raise ValueError(f"{url} is not https")
     # Some providers refuse the user agent of urllib.

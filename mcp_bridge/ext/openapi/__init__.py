@@ -1,8 +1,4 @@
-"""
-Operations of another service, which an OpenAPI document describes, as tools.
-
-The source is imported when it is first asked for, and not with the app.
-"""
+"""Operations of another service, by its OpenAPI document, as tools; imported when asked for."""
 
 from __future__ import annotations
 

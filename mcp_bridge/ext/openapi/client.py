@@ -33,12 +33,7 @@ logger = get_logger("mcp_bridge.ext.openapi")
 def call_service(
     outbound: Outbound, hook: Headers | None, mapped: MappedOperation, call: ToolCall
 ) -> CallToolResult:
-    """
-    Send the request of an operation, and return the service's answer as a result.
-
-    Raises InvalidArguments and ToolError with what callers may know, and what the hook for the
-    headers raises.
-    """
+    """Return a service's answer as a result. Raises as read_answer() and the hook do."""
     request, operation = mapped.request(call.arguments), mapped.operation
     headers = _headers(request, {} if hook is None else hook(call), call)
     body = request.body if request.content_type is not None else None

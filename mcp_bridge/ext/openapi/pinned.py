@@ -91,11 +91,7 @@ class Cut:
                 yield str(path), cast("dict[str, object]", self._copy(shared)) | chosen
 
     def _copy(self, value: object, among: str = "", *, is_data: bool = False) -> object:
-        """
-        Return a copy of a value; in data nothing is a reference.
-
-        ``among`` is the member of _NAMED that it is, if it is one.
-        """
+        """Return a copy; in data nothing is a reference. ``among`` is a member of _NAMED, or ""."""
         self._values += 1
         if self._values > _MAX_VALUES:
             raise ValueError(f"it has more than {_MAX_VALUES} values")

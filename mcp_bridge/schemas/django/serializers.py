@@ -1,9 +1,6 @@
 """
 Serializers of Django REST framework as parameters and results.
 
-The fields that may be written are the shape of a parameter, and the procedure gets the valid
-serializer; the fields that may be read are the shape of a result, which is its representation.
-
 Django REST framework looks each item of a list of related fields, and of values that have to be
 unique, up by a query of its own. So such a list has at most MOST_LOOKED_UP items unless its author
 says otherwise, which the schema tells, and all of them in one argument have no more.

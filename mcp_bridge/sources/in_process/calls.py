@@ -1,9 +1,4 @@
-"""
-Calls of views of this process, made for the calls of tools.
-
-A view is called through the callback that the URLconf has, with all of its decorators, and without
-the middleware, through which the request of the client has gone already.
-"""
+"""Calls of views through the callback that the URLconf has, without its middleware, by tools."""
 
 from __future__ import annotations
 

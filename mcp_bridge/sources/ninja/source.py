@@ -1,9 +1,4 @@
-"""
-Operations of django-ninja, which are called as ninja itself calls them, for the caller of a tool.
-
-Of each operation a copy is run (``Operation.clone``), whose authentication is the caller's: the
-operations that answer over HTTP are not touched.
-"""
+"""Operations of django-ninja: of each a copy is run, whose authentication is the caller's."""
 
 from __future__ import annotations
 
@@ -109,15 +104,7 @@ class APIDocument(OpenAPISchema):
 
 
 class NinjaSource(OperationSource[Endpoint]):
-    """
-    Tools from operations of django-ninja.
-
-    Those whose function has ``@mcp_tool``, and those that OPTIONS names: ``operations``, a list of
-    patterns of names, or a mapping of such patterns to options of ``mcp_tool``. Further options:
-    ``auth``, the dotted path of a function that is given the ToolCall and returns what
-    ``request.auth`` shall be, or None to refuse; ``expose``, "marked" or "all", in place of the
-    setting EXPOSE; ``prefix`` before every name; ``output_schemas`` (True); ``urlconf``.
-    """
+    """Tools from operations of django-ninja with a mark, and those that ``operations`` name."""
 
     known_options = {
         "auth": (str, "the dotted path of a function"),
@@ -224,15 +211,14 @@ class NinjaSource(OperationSource[Endpoint]):
         operation = endpoint.operation
         copy = operation.clone()
         copy.api = operation.api
-        auth = self._auth
         # A session's class of the site's own can be asked, and nobody is asked in its place.
-        is_given = auth is not None and bool(_of_the_site(operation))
+        given = self._auth if _of_the_site(operation) else None
         judges: list[Any] = list(operation.auth_callbacks)
 
         def authenticate(request: InProcessRequest) -> Any:
             """Return ``request.auth``, as the option ``auth`` says, or as sessions do."""
-            if auth is not None and is_given:
-                return auth(request.mcp_call)
+            if given is not None:
+                return given(request.mcp_call)
             found = (each.authenticate(request, None) for each in judges)
             return next(filter(None, found), None)
 

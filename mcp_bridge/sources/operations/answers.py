@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import responses
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from mcp_bridge.calls.media import block, header_parameter
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
@@ -133,16 +133,13 @@ def _read_json(answer: Answer) -> CallToolResult:
     return CallToolResult.of_json(text, written, structured)
 
 
-def _said(data: object) -> str | None:
+def _said(data: Any) -> str | None:
     """Return the text of an error that says what is wrong in one of the usual members."""
     if isinstance(data, str):
         return data or None
-    if not isinstance(data, dict):
-        return None
-    for name in _SAYING:
+    for name in _SAYING if isinstance(data, dict) else ():
         found = data.get(name)
-        if isinstance(found, dict):
-            found = _said(found)
+        found = _said(found) if isinstance(found, dict) else found
         if isinstance(found, str) and found.strip():
             return found.strip()
     return None
@@ -171,9 +168,7 @@ def _told(data: object) -> Iterator[_Told]:
 
 def _located(found: list[object]) -> Iterator[_Told]:
     """Yield the errors of a list, each of which says where it is."""
-    for each in found:
-        if not isinstance(each, dict):
-            continue
+    for each in [each for each in found if isinstance(each, dict)]:
         text = next((each[name] for name in ("msg", *_SAYING) if each.get(name)), None)
         place = each.get("loc", each.get("pointer", each.get("field", each.get("name"))))
         if not isinstance(text, str):

@@ -88,12 +88,7 @@ class MappedOperation:
         return OperationRequest(path, "&".join(query), headers, body, content_type)
 
     def argument_path(self, location: str | None, path: Sequence[str | int]) -> str | None:
-        """
-        Return the JSON pointer of the argument that a service means by a place in its request.
-
-        ``location`` is "path", "query", "header" or "body"; None where the service does not say.
-        None where there is no such argument.
-        """
+        """Return the JSON pointer of the argument that a service means by a place in requests."""
         parts = tuple(path)
         body = self.body
         if body is not None and location in ("body", None):

@@ -47,11 +47,7 @@ _VERBS: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route(in_process.Route):
-    """
-    An address; ``view`` is what its callback stands around, with DRF's ``cls``, its ``kind``.
-
-    ``actions`` are those of each method in lower case, where it is a view set.
-    """
+    """An address; ``view`` is what its callback stands around, and ``actions`` are by method."""
 
     view: Any
     kind: type[APIView]
@@ -198,12 +194,7 @@ class Endpoint:
         return set(types) == {"text/html"}
 
     def about(self, text: str) -> str:
-        """
-        Return what an action of the framework's own does; any other text as it is.
-
-        ``text`` is what the class says of itself, the same for all its actions; without it the name
-        of the model stands in its place.
-        """
+        """Return what the framework's own action does, by its class's text or its model."""
         is_set = self.route.actions is not None
         is_list = self.action == "get" and issubclass(self.route.kind, ListModelMixin)
         action = "list" if is_list else self.action

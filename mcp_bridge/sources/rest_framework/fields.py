@@ -62,21 +62,24 @@ class Corrections(AutoSchema):
     Without answers their serializers are not described, which saves half of the time. With
     ``as_declared`` each is described by its fields, even if it has its own to_representation().
     ``answer_error`` is the exception that describing the answers raised, or None, and
-    ``undeclared`` names the serializers of answers whose fields do not describe them.
+    ``undeclared`` names the serializers of answers whose fields do not describe them. If it
+    ``is_lost`` an ``@extend_schema`` does nothing, since the view has another kind of schema.
     """
 
     with_answers: bool
     as_declared: bool
+    is_lost: bool
     answer_error: Exception | None = None
     undeclared: list[str]
 
     @classmethod
-    def of(cls, view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Corrections:
+    def of(cls, view: Any, schema: Any, has_output: bool, as_declared: bool) -> Corrections:
         """Give a view a copy of its schema with the corrections, and return that."""
         made: Any = copy.copy(schema)
         made.__class__ = type(schema.__class__.__name__, (cls, schema.__class__), {})
         made.get_request_serializer = cache(made.get_request_serializer)
-        made.with_answers, made.as_declared, made.undeclared = with_answers, as_declared, []
+        made.with_answers, made.as_declared = has_output or as_declared, as_declared
+        made.undeclared = []
         # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
         view.schema = weakref.proxy(made)
         return made  # type: ignore[no-any-return]

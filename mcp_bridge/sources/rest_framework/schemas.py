@@ -47,8 +47,7 @@ class Description:
     The operation of an endpoint, as OpenAPI 3.1 has it; ``components`` are those it refers to.
 
     ``corrected`` is the AutoSchema that described it, ``warnings`` are those of drf-spectacular.
-    ``is_lost`` says that an ``@extend_schema`` of the site does nothing, since its views have
-    another kind of schema. The path of ``mapped`` has the URLconf's names.
+    The path of ``mapped`` has the URLconf's names.
     """
 
     endpoint: Endpoint
@@ -58,7 +57,6 @@ class Description:
     version: Version | None
     corrected: Corrections
     warnings: list[str]
-    is_lost: bool
 
     @property
     def notes(self) -> Iterator[str]:
@@ -117,14 +115,10 @@ class Builder(SchemaGenerator):
         view = super().create_view(callback, method, request)
         schema = view.schema
         is_known = isinstance(schema, AutoSchema)
-        view.is_schema_lost = not is_known and bool(_extensions(schema.__class__))
+        used = schema if is_known else AutoSchema()
         # The view keeps it, since its descriptor holds it by a weak reference.
-        view.corrected = Corrections.of(
-            view,
-            schema if is_known else AutoSchema(),
-            with_answers=self._has_output or self._as_declared,
-            as_declared=self._as_declared,
-        )
+        view.corrected = Corrections.of(view, used, self._has_output, self._as_declared)
+        view.corrected.is_lost = not is_known and bool(_extensions(schema.__class__))
         return view
 
     def own_name(self, endpoint: Endpoint) -> str:
@@ -201,7 +195,6 @@ class Builder(SchemaGenerator):
             version=version,
             corrected=view.corrected,
             warnings=warnings,
-            is_lost=view.is_schema_lost,
         )
 
     def _named(

@@ -23,12 +23,7 @@ from mcp_bridge.sources.secrets import refuse_secret_answers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selected:
-    """
-    An endpoint with the marks and the lines of the setting that are of it, if any.
-
-    ``layers`` are the options of the method's mark, of lines from the last on, and of the class. It
-    is named unless a pattern alone chooses it.
-    """
+    """An endpoint, the options of its marks and lines, and whether more than a pattern names it."""
 
     endpoint: Endpoint
     layers: tuple[ToolOptions, ...]
@@ -200,7 +195,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
             text = f"{where} takes no body, since its view does not say which serializer it has."
             hint = "Put @extend_schema(request=...) on it, or give the option input_schema."
             self.report("W072", text, hint)
-        self._lost += [str(endpoint)] if description.is_lost else []
+        self._lost += [str(endpoint)] if description.corrected.is_lost else []
         return tool
 
     def report_all(self) -> None:
