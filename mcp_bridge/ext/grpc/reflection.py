@@ -7,10 +7,8 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-from grpc_reflection.v1alpha.reflection_pb2 import (
-    ServerReflectionRequest,
-    ServerReflectionResponse,
-)
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest as Request
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse as Response
 
 from mcp_bridge.ext.grpc.descriptors import Descriptors, in_order
 
@@ -26,7 +24,7 @@ def reflect(channel: grpc.Channel, timeout: float) -> bytes:
     files: dict[str, FileDescriptorProto] = {}
 
     def ask(**asked: str) -> Any:
-        (answer,) = _answers(channel, ServerReflectionRequest(**asked), timeout)
+        (answer,) = _answers(channel, Request(**asked), timeout)
         if answer.HasField("error_response"):
             named, error = [*asked.values()][0], answer.error_response.error_message
             raise ValueError(f"says of {named}: {error}")
@@ -66,14 +64,12 @@ def _files_by_service(data: bytes) -> dict[str, FileDescriptorProto]:
     return found
 
 
-def _answers(
-    channel: grpc.Channel, request: ServerReflectionRequest, timeout: float
-) -> list[ServerReflectionResponse]:
+def _answers(channel: grpc.Channel, request: Request, timeout: float) -> list[Response]:
     for path in _PATHS:
         ask = channel.stream_stream(
             path,
-            request_serializer=ServerReflectionRequest.SerializeToString,
-            response_deserializer=ServerReflectionResponse.FromString,
+            request_serializer=Request.SerializeToString,
+            response_deserializer=Response.FromString,
         )
         try:
             return list(ask(iter([request]), timeout=timeout))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
-from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, keywords_of
+from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, with_rules
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import DEFS, Bundler, TooLarge
 
@@ -62,10 +62,8 @@ _WELL_KNOWN: Final[Mapping[str, JSONSchema]] = {
         "required": ["@type"],
     },
 }
-_WRAPPERS: Final = frozenset(
-    f"google.protobuf.{kind}Value"
-    for kind in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
-)
+# What is null where it is absent.
+_WRAPPERS: Final = "google/protobuf/wrappers.proto"
 
 
 def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
@@ -123,13 +121,11 @@ class _Schemas:
         return {"type": "object", "properties": {"result": schema}, "required": ["result", *more]}
 
     def _of_message(self, message: Descriptor) -> JSONSchema:
-        name = message.full_name
-        if name in _WRAPPERS:
+        if message.file.name == _WRAPPERS:
             return self._of_value(message.fields_by_name["value"])
-        package, _, last = name.rpartition(".")
-        if package == "google.protobuf" and last in _WELL_KNOWN:
-            return _WELL_KNOWN[last]
-        reference = DEFS + name
+        if message.file.package == "google.protobuf" and message.name in _WELL_KNOWN:
+            return _WELL_KNOWN[message.name]
+        reference = DEFS + message.full_name
         if reference not in self._definitions:
             # Known from here on; what it is comes when its turn does.
             self._definitions[reference] = {}
@@ -179,7 +175,7 @@ class _Schemas:
         rules = options.get(RULES)
         is_required = _REQUIRED in behavior or field.is_required or said.get("required", False)
         if rules is not None and not rules.ignore:
-            schema, more = keywords_of(rules, field, schema)
+            schema, more = with_rules(rules, field, schema)
             notes += more
             is_required |= rules.required
             if not field.has_presence:
@@ -204,7 +200,7 @@ class _Schemas:
         value = self._of_value(field)
         if field.is_repeated:
             return {"type": "array", "items": value}
-        if self._is_input and field.message_type and field.message_type.full_name in _WRAPPERS:
+        if self._is_input and field.message_type and field.message_type.file.name == _WRAPPERS:
             return {"anyOf": [*value.get("anyOf", [value]), _NULL]}
         return value
 

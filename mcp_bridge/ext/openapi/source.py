@@ -32,10 +32,7 @@ class OpenAPISource(OperationSource[Operation]):
     known_options = {
         "document": ((str, Path), "a path"),
         "server": (str, "an address"),
-        "operations": (
-            (list, tuple, Mapping),
-            "a list of patterns, or a mapping of them to options",
-        ),
+        "operations": (list | tuple | Mapping, "a list of patterns, or a mapping to options"),
         "headers": (str, "the dotted path of a function"),
         "anonymous": (bool, "True or False"),
         "insecure": (bool, "True or False"),
