@@ -240,12 +240,7 @@ def mcp_toolset(
 
 
 def mcp_toolset(
-    kind: type | None = None,
-    /,
-    *,
-    prefix: str | None = None,
-    actions: Iterable[str] = (),
-    **options: Any,
+    kind: Any = None, /, *, prefix: str | None = None, actions: Iterable[str] = (), **options: Any
 ) -> Callable[..., object]:
     """
     Mark a class whose methods with ``@mcp_tool`` are tools, and return that very class.

@@ -19,15 +19,8 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.warnings import ArbitraryTypeWarning, UnsupportedFieldAttributeWarning
 from pydantic_core import to_jsonable_python
 
-from mcp_bridge.schemas.hints import (
-    Side,
-    TypeHint,
-    adapt,
-    annotate,
-    description_in,
-    identity,
-    without_metadata,
-)
+from mcp_bridge.schemas import hints
+from mcp_bridge.schemas.hints import Side, TypeHint
 
 # Strict JSON mode, so that the schema is enforced as it reads.
 CONFIG = ConfigDict(
@@ -193,7 +186,7 @@ class ReadHint:
             warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
             warnings.simplefilter("error", ArbitraryTypeWarning)
             try:
-                self.adapted = adapt(hint, self.side)
+                self.adapted = hints.adapt(hint, self.side)
                 self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
             except ArbitraryTypeWarning as warning:
                 # It is no type, such as ``[int]``.
@@ -203,7 +196,7 @@ class ReadHint:
     @classmethod
     def of(cls, hint: TypeHint) -> Self:
         """Return what is known of a hint, or read it."""
-        key = cls, identity(hint)
+        key = cls, hints.identity(hint)
         found: Self | None = cls._known.get(key)
         if found is None:
             found = cls(hint)
@@ -220,10 +213,10 @@ def forget_hints() -> None:
 def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
     """Return the core schema of a hint with adapted types in it replaced, and whether any was."""
     # Equal hints are adapted once, since adapters may make classes of their own.
-    adapted = functools.cache(functools.partial(adapt, side=side))
+    adapted = functools.cache(functools.partial(hints.adapt, side=side))
     schema = with_names(_read(hint, ConfigDict(**{**config, "arbitrary_types_allowed": True})))
-    hints = [each for each in map(_hint, parts(schema)) if each is not None]
-    if any(adapted(each) != each for each in hints):
+    found = [each for each in map(_hint, parts(schema)) if each is not None]
+    if any(adapted(each) != each for each in found):
         return gather_definitions(_swap_adapted(schema, adapted)), True
     if any(each.get("type") == "is-instance" for each in parts(schema)):
         # Perhaps of a class that pydantic cannot read: then it says so.
@@ -249,7 +242,7 @@ def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
     metadata = schema.get("metadata", {})
     if schema["type"] == "enum":
         # Other parts refer to an enum, so that it stays, and is described only.
-        return {**schema, "metadata": {**metadata, DESCRIPTION: description_in(found)}}
+        return {**schema, "metadata": {**metadata, DESCRIPTION: hints.description_in(found)}}
     core = cast(CoreNode, TypeAdapter(found).core_schema)
     swapped = {**core, "metadata": {**core.get("metadata", {}), **metadata}}
     if "ref" not in schema:
@@ -266,10 +259,10 @@ def _hint(schema: object) -> TypeHint | None:
     if kind == "list":
         item = _hint(schema.get("items_schema"))
         bounds = Len(schema.get("min_length", 0), schema.get("max_length"))
-        return None if item is None else annotate(GenericAlias(list, item), bounds)
+        return None if item is None else hints.annotate(GenericAlias(list, item), bounds)
     if kind not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
         return None
-    return annotate(schema["cls"], *schema.get("metadata", {}).get(BESIDE, ()))
+    return hints.annotate(schema["cls"], *schema.get("metadata", {}).get(BESIDE, ()))
 
 
 def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
@@ -281,7 +274,7 @@ def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
         hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
         if adapted(hint) != hint:
             raise TypeError(
-                f"a bound beside {without_metadata(hint).__name__} cannot be kept in a member of "
-                "a class: take it off and check the value in the tool, or make it a parameter of "
-                "its own"
+                f"a bound beside {hints.without_metadata(hint).__name__} cannot be kept in a "
+                "member of a class: take it off and check the value in the tool, or make it a "
+                "parameter of its own"
             )

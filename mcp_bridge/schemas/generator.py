@@ -8,12 +8,7 @@ import math
 import re
 from typing import Any, Final, cast
 
-from pydantic.json_schema import (
-    GenerateJsonSchema,
-    JsonSchemaMode,
-    JsonSchemaValue,
-    JsonSchemaWarningKind,
-)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, core_schema
 
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
@@ -38,7 +33,7 @@ class SchemaGenerator(GenerateJsonSchema):
     """
 
     # A default that is no JSON is left out of the schema; the parameter stays optional.
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default"}
+    ignored_warning_kinds = {"non-serializable-default"}
 
     def __init__(self, *, of_results: bool = False) -> None:
         super().__init__()

@@ -9,16 +9,7 @@ import typing
 from collections.abc import Callable, Hashable, Iterable
 from contextvars import ContextVar
 from dataclasses import is_dataclass
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    LiteralString,
-    TypeAlias,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -31,7 +22,7 @@ TypeHint: TypeAlias = Any
 Side = Literal["parameter", "result"]
 UNIONS: Final = (typing.Union, types.UnionType)
 # Typed so, since it returns what any class may be.
-origin_of: Final[Callable[[TypeHint], TypeHint]] = get_origin
+origin_of: Final[Callable[[TypeHint], TypeHint]] = typing.get_origin
 # Generics whose arguments may be changed: their items may be of an adapted type.
 _CONTAINERS: Final = frozenset(
     {list, tuple, set, frozenset, dict, collections.abc.Sequence, collections.abc.Iterable}
@@ -153,7 +144,7 @@ def register(adapter: Adapter) -> None:
 def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
-    if inner is LiteralString:
+    if inner is typing.LiteralString:
         # At run time a literal string cannot be told from any other.
         return annotate(str, *metadata)
     for adapter in ADAPTERS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, TypeAdapter
@@ -104,11 +103,8 @@ class _Hint(ReadHint):
             core.pop("default_factory", None)
         texts = self._texts(parameter)
         named = dict.fromkeys(("validation_alias", "serialization_alias"), parameter.name)
-        return {
-            **_field(core),
-            **named,
-            "metadata": {"pydantic_js_updates": texts} if texts else {},
-        }
+        metadata = {"pydantic_js_updates": texts} if texts else {}
+        return {**_field(core), **named, "metadata": metadata}
 
     def property(self, parameter: Parameter) -> JsonSchemaValue | None:
         """Return the JSON Schema of a parameter, or None where only that of all is one."""
@@ -243,9 +239,7 @@ def _field(core: CoreNode) -> CoreNode:
     return {"type": "model-field", "schema": core}
 
 
-def _model(
-    fields: Mapping[str, CoreNode], rest: CoreNode | None, definitions: list[CoreNode]
-) -> CoreNode:
+def _model(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
     """Return the core schema of the model of some fields; ``rest`` is that of all others."""
     root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
     if rest is not None:

@@ -17,25 +17,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.core_schemas import (
-    CONFIG,
-    CoreNode,
-    ReadHint,
-    change_root,
-    core_schema_of,
-    parts,
-)
+from mcp_bridge.schemas import core_schemas, hints
+from mcp_bridge.schemas.core_schemas import CoreNode, ReadHint, change_root
 from mcp_bridge.schemas.generator import generate
-from mcp_bridge.schemas.hints import (
-    ADAPTERS,
-    NOTES,
-    TRANSIENT,
-    UNIONS,
-    TypeHint,
-    members_of,
-    origin_of,
-    without_metadata,
-)
+from mcp_bridge.schemas.hints import TypeHint
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 
@@ -61,7 +46,7 @@ def register_content(predicate: Callable[[TypeHint], bool]) -> None:
 
 # The object around a result. A docstring would stand in every output schema.
 class Result(BaseModel):
-    model_config = CONFIG
+    model_config = core_schemas.CONFIG
 
 
 _CORE_CONFIG: Final[CoreConfig] = cast(CoreNode, TypeAdapter(Result).core_schema)["config"]
@@ -81,7 +66,7 @@ class Outputs:
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
-        if origin_of(returns) in _GENERATED:
+        if hints.origin_of(returns) in _GENERATED:
             returns = list[get_args(returns)[0]]  # type: ignore[misc]
         self.returns = returns
         self.errors: list[str] = []
@@ -92,16 +77,16 @@ class Outputs:
         self._result: _Result | None = None
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
-        token = NOTES.set(self.notes)
+        token = hints.NOTES.set(self.notes)
         try:
             self._result = _Result.of(returns)
-        except tuple(TRANSIENT):
+        except tuple(hints.TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
         finally:
-            NOTES.reset(token)
+            hints.NOTES.reset(token)
         self.schema, self.is_wrapped = self._result.unwrapped(description)
 
     @functools.cached_property
@@ -160,7 +145,7 @@ class _Result(ReadHint):
             or each.get("init") is False
             or each.get("computed_fields")
             or str(each.get("type")).startswith("function-")
-            for each in parts(core)
+            for each in core_schemas.parts(core)
         )
         # A result that can be written may be one that cannot be read.
         with suppress(PydanticInvalidForJsonSchema):
@@ -192,8 +177,8 @@ def _in_wrapper(core: CoreNode) -> CoreNode:
 
 def _is_content(hint: TypeHint) -> bool:
     """Return whether a hint promises content blocks, which no output schema describes."""
-    origin = origin_of(hint)
-    if origin in (*UNIONS, list, tuple, abc.Iterable, Annotated):
+    origin = hints.origin_of(hint)
+    if origin in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
         return any(_is_content(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult):
         return True
@@ -202,12 +187,12 @@ def _is_content(hint: TypeHint) -> bool:
 
 def _is_list(hint: TypeHint) -> bool:
     """Return whether a hint, or a branch of it, is of a collection without names."""
-    hint = without_metadata(hint)
-    kind = origin_of(hint) or hint
-    if kind in UNIONS:
+    hint = hints.without_metadata(hint)
+    kind = hints.origin_of(hint) or hint
+    if kind in hints.UNIONS:
         return any(map(_is_list, get_args(hint)))
     is_kind = isinstance(kind, type) and issubclass(kind, abc.Iterable)
-    return is_kind and not issubclass(kind, _NO_LISTS) and members_of(kind) is None
+    return is_kind and not issubclass(kind, _NO_LISTS) and hints.members_of(kind) is None
 
 
 class _Shape:
@@ -218,26 +203,26 @@ class _Shape:
 
     def conform(self, hint: TypeHint, value: object) -> object:
         """Return a value in the shape of its hint; what has it stays the same object."""
-        hint = without_metadata(hint)
+        hint = hints.without_metadata(hint)
         value = self.listed(hint, value)
         arguments = get_args(hint)
-        if origin_of(hint) in UNIONS:
+        if hints.origin_of(hint) in hints.UNIONS:
             return self.as_branch(arguments, value)
-        members = members_of(hint) if isinstance(hint, type) else None
+        members = hints.members_of(hint) if isinstance(hint, type) else None
         if members is None and isinstance(value, list | tuple | set | frozenset):
-            if origin_of(hint) is not tuple or ... in arguments:
+            if hints.origin_of(hint) is not tuple or ... in arguments:
                 arguments = (arguments or (Any,))[:1] * len(value)
             read = [self.conform(*pair) for pair in zip(arguments, value, strict=False)]
             return value if all(map(operator.is_, read, value)) else read
         if isinstance(value, dict):
             item = arguments[1] if len(arguments) == 2 else Any
-            hints = dict.fromkeys(value, item) if members is None else members
-            return {k: self.conform(hints[k], v) if k in hints else v for k, v in value.items()}
+            known = dict.fromkeys(value, item) if members is None else members
+            return {k: self.conform(known[k], v) if k in known else v for k, v in value.items()}
         return value if members is None else self.with_members(hint, members, value)
 
     def listed(self, hint: TypeHint, value: object) -> object:
         """Return a collection as a list, where an adapter knows it or the hint is of a list."""
-        for adapter in ADAPTERS:
+        for adapter in hints.ADAPTERS:
             items = adapter.items(value)
             if items is not None:
                 return list(items)
@@ -263,7 +248,7 @@ class _Shape:
 
     def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
         """Return an object that an adapter knows as one of its hint, or with members changed."""
-        is_known = any(each.has_members(value) for each in ADAPTERS)
+        is_known = any(each.has_members(value) for each in hints.ADAPTERS)
         found = {
             # Django raises an AttributeError for the empty end of a one-to-one relation.
             name: getattr(value, name, None if is_known and hasattr(type(value), name) else _ABSENT)
@@ -286,4 +271,4 @@ class _Shape:
 
 @functools.lru_cache(maxsize=256)
 def _reader(hint: type) -> SchemaValidator:
-    return plain_validator(core_schema_of(hint, ConfigDict(), "result")[0])
+    return plain_validator(core_schemas.core_schema_of(hint, ConfigDict(), "result")[0])

@@ -146,9 +146,8 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
 
 def _is_context(hint: TypeHint) -> bool:
     inner = split_annotated(hint)[0]
-    return inner is Context or (
-        origin_of(inner) in UNIONS and any(map(_is_context, get_args(inner)))
-    )
+    branches = get_args(inner) if origin_of(inner) in UNIONS else ()
+    return inner is Context or any(map(_is_context, branches))
 
 
 def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:

@@ -15,15 +15,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from pydantic_core import (
-    CoreConfig,
-    CoreSchema,
-    PydanticCustomError,
-    PydanticSerializationUnexpectedValue,
-    SchemaSerializer,
-    SchemaValidator,
-    to_jsonable_python,
-)
+import pydantic_core
+from pydantic_core import CoreConfig, PydanticCustomError, SchemaSerializer, SchemaValidator
 
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, with_parts
 from mcp_bridge.schemas.limits import Key, check_hashes, count_step, hashes_choosable, with_keys
@@ -94,13 +87,15 @@ def strict_validator(
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
     """Return a validator that enforces a rewritten core schema in nested classes too."""
     # The prebuilt validators of nested classes know nothing of how the schema was rewritten.
-    return SchemaValidator(cast(CoreSchema, schema), config, _use_prebuilt=False)
+    return SchemaValidator(cast(pydantic_core.CoreSchema, schema), config, _use_prebuilt=False)
 
 
 def serializer(schema: CoreNode, config: CoreConfig) -> SchemaSerializer:
     """Return a serializer that writes bytes as the base64 of RFC 4648, section 4, not section 5."""
     # The prebuilt serializers of nested classes write the other alphabet.
-    return SchemaSerializer(cast(CoreSchema, _encoded(schema)), config, _use_prebuilt=False)
+    return SchemaSerializer(
+        cast(pydantic_core.CoreSchema, _encoded(schema)), config, _use_prebuilt=False
+    )
 
 
 def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
@@ -118,7 +113,7 @@ def _encoded(schema: CoreNode) -> CoreNode:
 
 def _base64(data: object) -> str:
     if not isinstance(data, bytes | bytearray):
-        raise PydanticSerializationUnexpectedValue("no bytes")
+        raise pydantic_core.PydanticSerializationUnexpectedValue("no bytes")
     return base64.b64encode(data).decode("ascii")
 
 
@@ -146,7 +141,8 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
         inner["config"] = {**inner.get("config", {}), "strict": True}
     if kind == "tagged-union":
         # A tag that is a member of an enum is sent as its value.
-        inner["choices"] = {to_jsonable_python(tag): each for tag, each in inner["choices"].items()}
+        read = pydantic_core.to_jsonable_python
+        inner["choices"] = {read(tag): each for tag, each in inner["choices"].items()}
     reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
     after: list[Convert] = []
     if kind == "named-tuple":
@@ -191,7 +187,7 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
     # takes nothing else in its form of JSON, such as the value of an enum's member in a literal.
     if all(value is None or isinstance(value, str) for value in values):
         return None
-    choices = [to_jsonable_python(each) for each in members]
+    choices = [pydantic_core.to_jsonable_python(each) for each in members]
     # The first of equal ones. Aliases of an enum are members too.
     known = dict(zip(map(canonical_text, choices[::-1]), members[::-1], strict=True))
     wanted = ", ".join(dict.fromkeys(map(json.dumps, choices)))

@@ -17,17 +17,9 @@ from django.db import Error
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
 from django.utils.encoding import force_str
 from django.utils.translation import override
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter
+from pydantic.main import create_model
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.core_schemas import CONFIG

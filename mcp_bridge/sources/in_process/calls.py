@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -28,7 +28,7 @@ from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.sources.in_process.routes import Route
 from mcp_bridge.sources.operations.answers import Answer, read_answer
-from mcp_bridge.sources.operations.mapping import MappedOperation
+from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
 ACCEPT: Final = "application/json, */*;q=0.1"
 # What a view reads of where the client is. Never its Authorization and its cookies, which open the
@@ -53,6 +53,7 @@ _OWN: Final = frozenset(
 )
 # What Django answers with status 500 where a view raises it, though tools may raise it for callers.
 _UNHANDLED: Final = (APIException, ObjectDoesNotExist, ValidationError)
+_EMPTY: Final = OperationRequest()
 
 
 class ViewFailed(Exception):
@@ -72,15 +73,7 @@ class InProcessRequest(WSGIRequest):
     mcp_call: ToolCall | None = None
 
     def __init__(
-        self,
-        context: Context,
-        method: str,
-        path: str,
-        *,
-        query: str = "",
-        headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = "",
+        self, context: Context, method: str, path: str, sent: OperationRequest = _EMPTY
     ) -> None:
         outer = context.request
         given = getattr(outer, "META", {})
@@ -89,13 +82,13 @@ class InProcessRequest(WSGIRequest):
             vars(self).update((name, kept[name]) for name in kept.keys() - _OWN)
         environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
         environ |= {name: given[name] for name in _META if name in given}
-        environ |= {"REQUEST_METHOD": method, "QUERY_STRING": query}
+        environ |= {"REQUEST_METHOD": method, "QUERY_STRING": sent.query}
         # Bytes of UTF-8, as WSGI has them (PEP 3333, "Unicode Issues").
         for name, text in (("SCRIPT_NAME", given.get("SCRIPT_NAME", "")), ("PATH_INFO", path)):
             environ[name] = text.encode().decode("latin-1")
-        if content_type:
-            environ |= {"CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(len(body))}
-        for name, value in (headers or {}).items():
+        if sent.content_type:
+            environ |= {"CONTENT_TYPE": sent.content_type, "CONTENT_LENGTH": str(len(sent.body))}
+        for name, value in sent.headers.items():
             environ[f"HTTP_{name.upper().replace('-', '_')}"] = value
         user: Any = context.user
         if user is not None and user.is_authenticated:
@@ -105,9 +98,9 @@ class InProcessRequest(WSGIRequest):
             key = salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
             environ |= {"HTTP_AUTHORIZATION": f"MCP {key}", "HTTP_COOKIE": f"mcp={key}"}
         scheme = getattr(outer, "scheme", "http")
-        super().__init__({**environ, "wsgi.input": BytesIO(body), "wsgi.url_scheme": scheme})
+        super().__init__({**environ, "wsgi.input": BytesIO(sent.body), "wsgi.url_scheme": scheme})
         # Without the limit of what is kept in memory, where it is already.
-        self._body = body
+        self._body = sent.body
         # The caller's credential was no cookie.
         self._dont_enforce_csrf_checks = True
         self.user = user
@@ -176,15 +169,10 @@ class ViewCaller:
         """Return the request, and its match. Raises Http404 where a value leads elsewhere."""
         wanted = self.mapped.request(call.arguments)
         values = {name: unquote(text) for name, text in wanted.path.items()}
-        request = InProcessRequest(
-            call.context,
-            self.method,
-            self.route.path({**values, **self.fixed}),
-            query="&".join(filter(None, (wanted.query, self.query))),
-            headers={**wanted.headers, "Accept": self.accept},
-            body=wanted.body,
-            content_type=wanted.content_type or "",
-        )
+        query = "&".join(filter(None, (wanted.query, self.query)))
+        sent = replace(wanted, query=query, headers={**wanted.headers, "Accept": self.accept})
+        path = self.route.path({**values, **self.fixed})
+        request = InProcessRequest(call.context, self.method, path, sent)
         request.mcp_call = call
         try:
             match = get_resolver(self.urlconf).resolve(request.path_info)

@@ -77,9 +77,8 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
     if not answer.body:
         return CallToolResult(content=[TextContent(f"Done ({answer.reason}).")])
     media_type = answer.media_type
-    if _IS_JSON.fullmatch(media_type) or (
-        not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
-    ):
+    is_bare = not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
+    if is_bare or _IS_JSON.fullmatch(media_type):
         return _read_json(answer)
     contents = [each.get("content") for each in mapped.operation.responses.values()]
     is_promised = any(isinstance(each, Mapping) and "text/html" in each for each in contents)

@@ -11,16 +11,9 @@ from typing import Final
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer, quoted
 from mcp_bridge.schemas.openapi import PLAIN, Schema, Side, nested, nullable
+from mcp_bridge.sources.operations import values
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
-from mcp_bridge.sources.operations.values import (
-    FILE_NOTE,
-    OWN_HEADERS,
-    Body,
-    Media,
-    Parameter,
-    choose_media,
-    is_file,
-)
+from mcp_bridge.sources.operations.values import Body, Parameter
 
 TAGS_KEY: Final = "mcp_bridge/tags"
 # What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
@@ -166,7 +159,7 @@ class _Mapping:
         data = self.operation.body
         if data is None:
             return
-        media = choose_media(data.get("content"), self._has_files)
+        media = values.choose_media(data.get("content"), self._has_files)
         is_required = data.get("required") is True
         schema = self.document.convert(media.data.get("schema"), self.side)
         root = self._object(schema) if media.kind not in ("bytes", "text") else None
@@ -180,7 +173,7 @@ class _Mapping:
             whole, members = self._add_whole(media, schema if root is None else root, is_required)
         roots = {name: self._root(each) for name, each in members.items()}
         is_multipart = media.kind == "multipart"
-        files = {name for name, each in roots.items() if is_multipart and is_file(each)}
+        files = {name for name, each in roots.items() if is_multipart and values.is_file(each)}
         for name, each in members.items() if whole is None else ():
             argument = self._add(name, each, name in wanted)
             names[argument] = name
@@ -211,12 +204,12 @@ class _Mapping:
         )
 
     def _add_whole(
-        self, media: Media, schema: JSONSchema, is_required: bool
+        self, media: values.Media, schema: JSONSchema, is_required: bool
     ) -> tuple[str, Mapping[str, JSONSchema]]:
         """Add the whole body as one argument, if it cannot be flat; return that and the members."""
         members: Mapping[str, JSONSchema] = {}
         if media.kind == "bytes":
-            schema = {"type": "string", "description": FILE_NOTE}
+            schema = {"type": "string", "description": values.FILE_NOTE}
         elif media.kind == "text":
             schema = {"type": "string"}
         elif media.kind != "json":
@@ -266,7 +259,7 @@ class _Mapping:
             self.notes.append(f"The cookie {quoted(name)} is left out.")
             return False
         if location == "header":
-            return name.lower() not in OWN_HEADERS
+            return name.lower() not in values.OWN_HEADERS
         if location not in ("path", "query"):
             raise Unmappable(f"its parameter {quoted(name)} is in {quoted(str(location))}")
         return True
@@ -306,7 +299,7 @@ class _Mapping:
     def _tell_file(self, argument: str) -> None:
         """Say of an argument that it is a file, in place of what its bytes would have to be."""
         schema = self._root(self.properties[argument])
-        told = f"{schema.get('description', '')}\n{FILE_NOTE}".strip()
+        told = f"{schema.get('description', '')}\n{values.FILE_NOTE}".strip()
         plain: Schema = {"type": "string"}
         if schema.get("type") == "array":
             bounds = {key: schema[key] for key in ("minItems", "maxItems") if key in schema}
@@ -318,7 +311,7 @@ class _Mapping:
     def _has_files(self, schema: object) -> bool:
         root = self._object(self.document.convert(schema, self.side))
         members = {} if root is None else root.get("properties", {})
-        return any(is_file(self._root(each)) for each in members.values())
+        return any(values.is_file(self._root(each)) for each in members.values())
 
     def _root(self, schema: JSONSchema, side: Side | None = None) -> JSONSchema:
         """Return a converted schema with the target of its reference, and its allOf, merged in."""

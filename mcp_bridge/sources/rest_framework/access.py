@@ -76,9 +76,8 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     leaves = [*_leaves(endpoint)]
     kinds: list[Any] = [type(each) for each, _ in leaves]
     asking = [f"class {kind.__qualname__}"] if _asks(kind) else []
-    asking += [
-        f"permission class {each.__qualname__}" for each in kinds if _asks(each, callees=True)
-    ]
+    judges = [each for each in kinds if _asks(each, callees=True)]
+    asking += [f"permission class {each.__qualname__}" for each in judges]
     if asking and not options.scopes:
         raise ValueError(
             f"its {asking[0]} asks how the caller was authenticated, which a tool cannot answer: "

@@ -126,10 +126,8 @@ class Endpoint:
         suffix = self.suffix
         basename = self.route.initkwargs.get("basename")
         if basename and self.route.actions is not None:
-            named, suffix = (
-                "_".join((*self.route.namespaces, basename, self.action)),
-                self.of_method,
-            )
+            named = "_".join((*self.route.namespaces, basename, self.action))
+            suffix = self.of_method
         return re.sub(r"[^A-Za-z0-9_]+", "_", named).strip("_").lower() + suffix
 
     @property

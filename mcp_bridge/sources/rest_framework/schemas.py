@@ -179,19 +179,15 @@ class Builder(SchemaGenerator):
         document = Document({"openapi": "3.1.1", "components": components, "paths": paths})
         read = document.operation(method, path)
         mapped = map_operation(document, read, output_schema=self._has_output, is_dotted=True)
+        renamed = tuple(
+            replace(each, name=names.get(each.name, each.name)) if each.location == "path" else each
+            for each in mapped.parameters
+        )
         return Description(
             endpoint=endpoint,
             operation=operation,
             components=components,
-            mapped=replace(
-                mapped,
-                parameters=tuple(
-                    replace(each, name=names[each.name])
-                    if each.location == "path" and each.name in names
-                    else each
-                    for each in mapped.parameters
-                ),
-            ),
+            mapped=replace(mapped, parameters=renamed),
             version=version,
             corrected=view.corrected,
             warnings=warnings,
