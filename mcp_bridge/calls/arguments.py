@@ -245,9 +245,7 @@ class _Reader:
         self.validator = cache(self._validator)
 
     def _validator(self, stops_early: bool) -> CoreValidator:
-        core = self._inputs.core()
-        guards = {"int": _whole}
-        return strict_validator(core, receives=True, guards=guards, stops_early=stops_early)
+        return strict_validator(self._inputs.core(), read_integer=_whole, stops_early=stops_early)
 
     def read(
         self, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False

@@ -109,8 +109,7 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
         for uri in client.get_redirect_uris():
             if uri not in self.redirect_uris and not is_redirect_uri(uri):
                 raise ValidationError(f"{uri} may not be registered.")
-        if {*client.get_grant_types()} - {
-            *GRANT_TYPES
-        } or client.get_response_types() != RESPONSE_TYPES:
+        is_code = client.get_response_types() == RESPONSE_TYPES
+        if not is_code or {*client.get_grant_types()} - {*GRANT_TYPES}:
             raise ValidationError("Only authorization codes and refresh tokens are granted.")
         client.set_scopes(list(self.scope_display))

@@ -12,40 +12,17 @@ import datetime
 import functools
 import inspect
 import sys
+import typing
 from collections.abc import Iterator, Mapping
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    NotRequired,
-    Required,
-    TypeVar,
-    Union,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    ConfigDict,
-    Field,
-    NaiveDatetime,
-    Tag,
-    WrapSerializer,
-)
+import pydantic
 from pydantic_core import PydanticSerializationUnexpectedValue
 from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.core_schemas import CONFIG
 from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, adapt, annotate, origin_of, register
 from mcp_bridge.schemas.signatures import MISSING
-
-if TYPE_CHECKING:
-    from msgspec import Meta
 
 # The constraints of a msgspec.Meta that Field has under the same name.
 _CONSTRAINTS: Final = (
@@ -77,23 +54,23 @@ class StructAdapter(Adapter):
         meta: Any = getattr(sys.modules.get("msgspec"), "Meta", ())
         zones = [each.tz for each in metadata if isinstance(each, meta) and each.tz is not None]
         if hint is datetime.datetime and zones:
-            hint = AwareDatetime if zones[0] else NaiveDatetime
+            hint = pydantic.AwareDatetime if zones[0] else pydantic.NaiveDatetime
         kept = [_field(each) if isinstance(each, meta) else each for each in metadata]
         if is_struct:
             shape = _shape(hint, side)
             convert = _constructor(hint) if side == "parameter" else _reader(hint)
             # Errors call it by the tag where it is one of a union.
-            return annotate(shape, convert, Tag(shape.__name__), *kept)
+            return annotate(shape, convert, pydantic.Tag(shape.__name__), *kept)
         if all(each is other for each, other in zip(kept, metadata, strict=True)):
             return None
         return adapt(annotate(hint, *kept), side)
 
 
-def _field(meta: Meta) -> object:
+def _field(meta: Any) -> object:
     """Return the constraints of a msgspec.Meta as pydantic's Field."""
     given = {name: getattr(meta, name) for name in _CONSTRAINTS}
     given["json_schema_extra"] = meta.extra_json_schema
-    return Field(**{name: value for name, value in given.items() if value is not None})
+    return pydantic.Field(**{name: value for name, value in given.items() if value is not None})
 
 
 def _shape(hint: TypeHint, side: Side) -> TypeHint:
@@ -104,16 +81,16 @@ def _shape(hint: TypeHint, side: Side) -> TypeHint:
     make: Any = TypedDict
     shape = _SHAPES[hint, side] = make(kind.__name__, {})
     shape.__doc__ = kind.__dict__.get("__doc__")
-    shape.__pydantic_config__ = ConfigDict(**{**CONFIG, "arbitrary_types_allowed": True})
+    shape.__pydantic_config__ = pydantic.ConfigDict(**{**CONFIG, "arbitrary_types_allowed": True})
     try:
         for each in _members(hint, side):
             # Nobody can send what the constructor does not take, but for a tag.
             if side == "result" or each.argument or not each.attribute:
                 member = adapt(each.hint, side)
                 if each.default is not MISSING:
-                    member = Annotated[member, Field(default=each.default)]
-                member = Required[member] if each.required else NotRequired[member]
-                shape.__annotations__[each.name] = member
+                    member = Annotated[member, pydantic.Field(default=each.default)]
+                presence: Any = typing.Required if each.required else typing.NotRequired
+                shape.__annotations__[each.name] = presence[member]
     except Exception:
         # Others may hold the shape that is not finished.
         _SHAPES.clear()
@@ -121,7 +98,7 @@ def _shape(hint: TypeHint, side: Side) -> TypeHint:
     return shape
 
 
-def _constructor(kind: TypeHint) -> AfterValidator:
+def _constructor(kind: TypeHint) -> pydantic.AfterValidator:
     """Return the validator that makes an instance of checked members."""
     arguments = {each.name: each.argument for each in _members(kind, "parameter")}
 
@@ -133,10 +110,10 @@ def _constructor(kind: TypeHint) -> AfterValidator:
             # attrs adds the validated value to the text, for programs.
             raise ValueError(next(iter(exception.args), "the value is refused")) from exception
 
-    return AfterValidator(make)
+    return pydantic.AfterValidator(make)
 
 
-def _reader(hint: TypeHint) -> WrapSerializer:
+def _reader(hint: TypeHint) -> pydantic.WrapSerializer:
     """Return the serializer that reads the members of an instance."""
     kind = origin_of(hint) or hint
     attributes = {each.name: each.attribute for each in _members(hint, "result")}
@@ -151,7 +128,7 @@ def _reader(hint: TypeHint) -> WrapSerializer:
         own = {name: getattr(instance, each) for name, each in attributes.items() if each}
         return write({**tag, **{name: each for name, each in own.items() if each is not unset}})
 
-    return WrapSerializer(read)
+    return pydantic.WrapSerializer(read)
 
 
 class Member(NamedTuple):
@@ -181,12 +158,12 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
 
     config = (origin_of(hint) or hint).__struct_config__
     if config.tag_field:
-        yield Member(config.tag_field, Literal[config.tag])
+        yield Member(config.tag_field, typing.Literal[config.tag])
     for each in structs.fields(hint):
         kinds = get_args(each.type)
         # UNSET is no value of JSON, and is not sent.
         kept = [kind for kind in kinds if kind is not UnsetType]
-        sent = each.type if len(kept) == len(kinds) else Union[tuple(kept)]  # noqa: UP007
+        sent = each.type if len(kept) == len(kinds) else typing.Union[tuple(kept)]  # noqa: UP007
         default = MISSING if each.default is NODEFAULT or each.default is UNSET else each.default
         yield Member(each.encode_name, sent, each.name, each.name, each.required, default)
 
@@ -195,7 +172,7 @@ def _of_attrs(hint: TypeHint, side: Side) -> Iterator[Member]:
     from attrs import NOTHING, fields
 
     kind = origin_of(hint) or hint
-    hints = get_type_hints(kind, include_extras=True)
+    hints = typing.get_type_hints(kind, include_extras=True)
     given = dict(zip(getattr(kind, "__parameters__", ()), get_args(hint), strict=False))
     for each in fields(kind):
         declared = _filled_in(hints.get(each.name, each.type or Any), given)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mcp_bridge.features.context import Client, Context
-from mcp_bridge.features.feature import AccessRule, AnyFeature, Feature, Key
+from mcp_bridge.features.feature import AccessRule, AnyFeature, Feature, Key, dotted_name
 from mcp_bridge.features.marks import ToolOptions, mcp_namespace, mcp_tool, mcp_toolset
-from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.features.tools import Tool, ToolCall
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from types import CodeType
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -127,3 +127,11 @@ class Feature:
 
 
 AnyFeature = TypeVar("AnyFeature", bound=Feature)
+
+
+def dotted_name(value: Any) -> str:
+    """Return the dotted name of a function or a class; for another object that of its class."""
+    while isinstance(value, partial):
+        value = value.func
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"

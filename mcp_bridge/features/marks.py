@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import UnionType
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
@@ -27,12 +26,14 @@ TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # RFC 6749, section 3.3.
 SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
 # The type of each option that has a plain one, and its words for an error.
-_TYPES: Final[dict[str, tuple[type | UnionType, str]]] = {
+_TYPES: Final[dict[str, tuple[Any, str]]] = {
     **dict.fromkeys(("public", "confirm", "exposed", "deprecated"), (bool, "True or False")),
-    **dict.fromkeys(("read_only", "destructive"), (bool | None, "True or False")),
-    **dict.fromkeys(("idempotent", "open_world"), (bool | None, "True or False")),
+    **dict.fromkeys(
+        ("read_only", "destructive", "idempotent", "open_world"), (bool | None, "True or False")
+    ),
     **dict.fromkeys(("input_schema", "output_schema", "meta"), (Mapping | None, "a mapping")),
     **dict.fromkeys(("name", "throttle"), (str | None, "a string")),
+    "precheck": (Callable | None, "a function"),
 }
 
 
@@ -76,19 +77,16 @@ class ToolOptions:
     given: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, (kind, wanted) in _TYPES.items():
+        # Lazy translations are Django's, and only str() makes text of them.
+        django = sys.modules.get("django.utils.functional")
+        text: Any = str | None if django is None else str | None | django.Promise
+        texts = dict.fromkeys(("title", "description"), (text, "a string or a lazy translation"))
+        for name, (kind, wanted) in {**_TYPES, **texts}.items():
             self._expect(isinstance(getattr(self, name), kind), name, wanted)
-        self._expect(self.precheck is None or callable(self.precheck), "precheck", "a function")
         for name in ("permissions", "scopes"):
             strings = all(isinstance(each, str) and each for each in getattr(self, name))
             self._expect(strings, name, "strings")
         self._expect(all(isinstance(icon, Mapping) for icon in self.icons), "icons", "mappings")
-        # Lazy translations are Django's, and only str() makes text of them.
-        django = sys.modules.get("django.utils.functional")
-        text = str | None if django is None else str | None | django.Promise
-        for name in ("title", "description"):
-            is_text = isinstance(getattr(self, name), text)
-            self._expect(is_text, name, "a string or a lazy translation")
         if self.name is not None and not TOOL_NAME.fullmatch(self.name):
             raise ValueError(
                 f"mcp_tool(name={self.name!r}): a tool's name has 1 to 128 of the characters "
@@ -127,10 +125,8 @@ class ToolOptions:
         public itself asks for none, and one that asks for some is not public. Raises ValueError
         where the two contradict each other.
         """
-        both = {
-            name: getattr(self if name in self.given else shared, name)
-            for name in self.given | shared.given
-        }
+        names = self.given | shared.given
+        both = {name: getattr(self if name in self.given else shared, name) for name in names}
         for name in ("permissions", "scopes"):
             needed = dict.fromkeys((*getattr(shared, name), *getattr(self, name)))
             both[name] = () if self.public else tuple(needed)
@@ -190,9 +186,7 @@ def mcp_tool(function: F, /) -> F: ...
 def mcp_tool(**options: Unpack[OwnOptions]) -> Callable[[F], F]: ...
 
 
-def mcp_tool(
-    function: Callable[..., object] | None = None, /, **options: Any
-) -> Callable[..., object]:
+def mcp_tool(function: Any = None, /, **options: Any) -> Callable[..., object]:
     """
     Mark a function as an MCP tool, and return the very function that was given.
 
@@ -241,20 +235,12 @@ def mcp_toolset(kind: C, /) -> C: ...
 
 @overload
 def mcp_toolset(
-    *,
-    prefix: str | None = None,
-    actions: Iterable[str] = (),
-    **options: Unpack[SharedOptions],
+    *, prefix: str | None = None, actions: Iterable[str] = (), **options: Unpack[SharedOptions]
 ) -> Callable[[C], C]: ...
 
 
 def mcp_toolset(
-    kind: type | None = None,
-    /,
-    *,
-    prefix: str | None = None,
-    actions: Iterable[str] = (),
-    **options: Any,
+    kind: Any = None, /, *, prefix: str | None = None, actions: Iterable[str] = (), **options: Any
 ) -> Callable[..., object]:
     """
     Mark a class whose methods with ``@mcp_tool`` are tools, and return that very class.
@@ -289,7 +275,7 @@ def mcp_namespace(namespace: object, /, **options: Unpack[SharedOptions]) -> Non
     (``mcp_toolset``). Procedures that are registered later count as well. Raises TypeError for what
     is no namespace, and TypeError and ValueError as ``mcp_tool`` does.
     """
-    shared = _checked("mcp_namespace", [*SharedOptions.__annotations__], {**options})
+    shared = _checked("mcp_namespace", [*SharedOptions.__annotations__], options)
     if not isinstance(getattr(namespace, "procedures", None), Mapping):
         raise TypeError(f"mcp_namespace() marks an RpcNamespace, and {namespace!r} is not one.")
     _namespaces[namespace] = shared
@@ -307,25 +293,24 @@ def snake_case(name: str) -> str:
 def options_in(where: str, given: Mapping[str, Any]) -> ToolOptions:
     """Return options of ``mcp_tool``, also of a setting. Raises TypeError and ValueError."""
     known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
-    return _checked(where, known, dict(given))
+    return _checked(where, known, given)
 
 
-def _checked(mark: str, known: Iterable[str], options: dict[str, Any]) -> ToolOptions:
+def _checked(mark: str, known: Iterable[str], options: Mapping[str, Any]) -> ToolOptions:
     """Return the options of a mark. Raises TypeError and ValueError, as ``mcp_tool`` says."""
     for name in (each for each in options if each not in known):
         raise TypeError(f"{mark}() has no option {name!r}. Its options are: {', '.join(known)}.")
-    given = frozenset(options)
-    for name in ("permissions", "scopes", "icons"):
-        value = options.get(name, ())
+    several = {name: options.get(name, ()) for name in ("permissions", "scopes", "icons")}
+    for name, value in several.items():
         if not isinstance(value, Iterable):
             wanted = "one value or a list of them"
             raise TypeError(f"{mark}({name}={value!r}): {name} must be {wanted}.")
-        options[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
+        several[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
     try:
-        checked = ToolOptions(**options)
+        checked = ToolOptions(**{**options, **several})
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("mcp_tool(", f"{mark}(")) from None
-    object.__setattr__(checked, "given", given)
+    object.__setattr__(checked, "given", frozenset(options))
     return checked
 
 

@@ -25,11 +25,7 @@ class Rate(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_rate(text: str) -> Rate:
-    """
-    Return the rate that a text such as "20/min" says; each text is parsed once.
-
-    Raises ValueError, with the end of a sentence that begins with where the text stands.
-    """
+    """Return the rate that "20/min" says. Raises ValueError with the end of a sentence on it."""
     match = _FORM.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(

@@ -34,18 +34,16 @@ def _decomposed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKD", text)
 
 
-def names_secret(text: str, parts: Iterable[str] = SENSITIVE) -> bool:
+def names_secret(
+    text: str, parts: Iterable[str] = SENSITIVE, words: frozenset[str] = SENSITIVE_WORDS
+) -> bool:
     """Return whether a name, or any name in a text, is that of a secret; ``parts`` are plain."""
-    return _holds(text, parts, SENSITIVE_WORDS)
-
-
-def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:
-    """Return whether the name of an operation says that it makes, changes or reads secrets."""
-    return _holds(name, parts, _ACTS)
-
-
-def _holds(text: str, parts: Iterable[str], words: frozenset[str]) -> bool:
     whole = plain(text)
     return any(part in whole for part in parts) or any(
         word.lower() in words for word in _WORDS.findall(_decomposed(text))
     )
+
+
+def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:
+    """Return whether the name of an operation says that it makes, changes or reads secrets."""
+    return names_secret(name, parts, _ACTS)

@@ -85,11 +85,8 @@ class Tool(Feature):
             "icons": list(self.icons) or None,
             "_meta": self.meta,
         }
-        return {
-            name: value
-            for name, value in fields.items()
-            if value is not None and name in revision.tool_fields
-        }
+        known = revision.tool_fields
+        return {name: each for name, each in fields.items() if each is not None and name in known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,4 @@
-"""
-Signature, hints and docstring to JSON Schema, and its enforcement: all of it by pydantic.
-
-``Signature`` reads a function, ``Inputs`` and ``Outputs`` are its two sides.
-"""
+"""Signature, hints and docstring to JSON Schema, and its enforcement: all of it by pydantic."""
 
 from __future__ import annotations
 

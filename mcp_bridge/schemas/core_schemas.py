@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
 from types import GenericAlias
 from typing import Any, ClassVar, Final, Self, TypeAlias, cast
 
@@ -20,15 +19,8 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.warnings import ArbitraryTypeWarning, UnsupportedFieldAttributeWarning
 from pydantic_core import to_jsonable_python
 
-from mcp_bridge.schemas.hints import (
-    Side,
-    TypeHint,
-    adapt,
-    annotate,
-    description_in,
-    identity,
-    without_metadata,
-)
+from mcp_bridge.schemas import hints
+from mcp_bridge.schemas.hints import Side, TypeHint
 
 # Strict JSON mode, so that the schema is enforced as it reads.
 CONFIG = ConfigDict(
@@ -84,21 +76,14 @@ def parts(schema: object) -> Iterator[CoreNode]:
             waiting.extend(each)
 
 
-def is_plain(schema: object, definitions: Iterable[CoreNode] = ()) -> bool:
-    """Return whether checking values against a core schema runs none of the site's own code."""
-    known = {each["ref"]: each for each in definitions}
-    waiting = [schema]
-    for root in waiting:
-        for each in parts(root):
-            if (
-                each.get("type", "any") not in _PLAIN
-                or each.get("default_factory") not in _FACTORIES
-                or each.get("post_init")
-            ):
-                return False
-            if each.get("schema_ref") in known:
-                waiting.append(known.pop(each["schema_ref"]))
-    return True
+def is_plain(*schemas: CoreNode) -> bool:
+    """Return whether checking values against core schemas runs none of the site's own code."""
+    return all(
+        each.get("type", "any") in _PLAIN
+        and each.get("default_factory") in _FACTORIES
+        and not each.get("post_init")
+        for each in parts(schemas)
+    )
 
 
 def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
@@ -194,15 +179,24 @@ class ReadHint:
     def __init__(self, hint: TypeHint) -> None:
         # Its key holds ids, which are its own as long as the hint is alive.
         self.hint = hint
-        with _reading_hints():
-            self.adapted = adapt(hint, self.side)
-            self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
+        with warnings.catch_warnings():
+            # The dict that a procedure receives is its own, so nothing has to protect its items.
+            warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
+            # _Hint of inputs looks after these itself.
+            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            warnings.simplefilter("error", ArbitraryTypeWarning)
+            try:
+                self.adapted = hints.adapt(hint, self.side)
+                self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
+            except ArbitraryTypeWarning as warning:
+                # It is no type, such as ``[int]``.
+                raise TypeError(str(warning).partition(" (")[0]) from warning
         self._is_shared = self.adapted is hint and not is_changed
 
     @classmethod
     def of(cls, hint: TypeHint) -> Self:
         """Return what is known of a hint, or read it."""
-        key = cls, identity(hint)
+        key = cls, hints.identity(hint)
         found: Self | None = cls._known.get(key)
         if found is None:
             found = cls(hint)
@@ -216,28 +210,13 @@ def forget_hints() -> None:
     ReadHint._known.clear()
 
 
-@contextmanager
-def _reading_hints() -> Iterator[None]:
-    """Raise TypeError for a hint that is no type, such as ``[int]``, of which pydantic warns."""
-    with warnings.catch_warnings():
-        # The dict that a procedure receives is its own, so nothing has to protect its items.
-        warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-        # _Hint of inputs looks after these itself.
-        warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-        warnings.simplefilter("error", ArbitraryTypeWarning)
-        try:
-            yield
-        except ArbitraryTypeWarning as warning:
-            raise TypeError(str(warning).partition(" (")[0]) from warning
-
-
 def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
     """Return the core schema of a hint with adapted types in it replaced, and whether any was."""
     # Equal hints are adapted once, since adapters may make classes of their own.
-    adapted = functools.cache(functools.partial(adapt, side=side))
+    adapted = functools.cache(functools.partial(hints.adapt, side=side))
     schema = with_names(_read(hint, ConfigDict(**{**config, "arbitrary_types_allowed": True})))
-    hints = [each for each in map(_hint, parts(schema)) if each is not None]
-    if any(adapted(each) != each for each in hints):
+    found = [each for each in map(_hint, parts(schema)) if each is not None]
+    if any(adapted(each) != each for each in found):
         return gather_definitions(_swap_adapted(schema, adapted)), True
     if any(each.get("type") == "is-instance" for each in parts(schema)):
         # Perhaps of a class that pydantic cannot read: then it says so.
@@ -263,7 +242,7 @@ def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
     metadata = schema.get("metadata", {})
     if schema["type"] == "enum":
         # Other parts refer to an enum, so that it stays, and is described only.
-        return {**schema, "metadata": {**metadata, DESCRIPTION: description_in(found)}}
+        return {**schema, "metadata": {**metadata, DESCRIPTION: hints.description_in(found)}}
     core = cast(CoreNode, TypeAdapter(found).core_schema)
     swapped = {**core, "metadata": {**core.get("metadata", {}), **metadata}}
     if "ref" not in schema:
@@ -280,10 +259,10 @@ def _hint(schema: object) -> TypeHint | None:
     if kind == "list":
         item = _hint(schema.get("items_schema"))
         bounds = Len(schema.get("min_length", 0), schema.get("max_length"))
-        return None if item is None else annotate(GenericAlias(list, item), bounds)
+        return None if item is None else hints.annotate(GenericAlias(list, item), bounds)
     if kind not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
         return None
-    return annotate(schema["cls"], *schema.get("metadata", {}).get(BESIDE, ()))
+    return hints.annotate(schema["cls"], *schema.get("metadata", {}).get(BESIDE, ()))
 
 
 def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
@@ -295,7 +274,7 @@ def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
         hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
         if adapted(hint) != hint:
             raise TypeError(
-                f"a bound beside {without_metadata(hint).__name__} cannot be kept in a member of "
-                "a class: take it off and check the value in the tool, or make it a parameter of "
-                "its own"
+                f"a bound beside {hints.without_metadata(hint).__name__} cannot be kept in a "
+                "member of a class: take it off and check the value in the tool, or make it a "
+                "parameter of its own"
             )

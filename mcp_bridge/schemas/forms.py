@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -86,9 +86,7 @@ def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
     return {"type": kind, **kept}
 
 
-def flat(
-    document: SchemaDocument, schema: object, seen: frozenset[int] = frozenset()
-) -> JSONSchema:
+def flat(document: SchemaDocument, schema: Any, seen: frozenset[int] = frozenset()) -> JSONSchema:
     """Return a schema with references followed, ``const`` as ``enum``, and no branch of null."""
     known, seen = document.merged(schema, seen)
     found = dict(known)

@@ -1,8 +1,4 @@
-"""
-Generate pydantic's JSON Schemas (2020-12), and make them as simple as strict clients want them.
-
-Titles that only repeat a name are left out; for the rest see ``Bundler``.
-"""
+"""Generate pydantic's JSON Schemas (2020-12), as simple as strict clients want them."""
 
 from __future__ import annotations
 
@@ -10,24 +6,11 @@ import base64
 import json
 import math
 import re
-from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pydantic.json_schema import (
-    CoreModeRef,
-    DefsRef,
-    GenerateJsonSchema,
-    JsonSchemaMode,
-    JsonSchemaValue,
-    JsonSchemaWarningKind,
-)
-from pydantic_core import (
-    CoreSchema,
-    PydanticSerializationError,
-    core_schema,
-)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticSerializationError, core_schema
 
-from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
 from mcp_bridge.schemas.strictness import LONGEST_DECIMAL
 from mcp_bridge.schemas.walk import DEFS, Bundler
@@ -50,30 +33,14 @@ class SchemaGenerator(GenerateJsonSchema):
     """
 
     # A default that is no JSON is left out of the schema; the parameter stays optional.
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default"}
+    ignored_warning_kinds = {"non-serializable-default"}
 
     def __init__(self, *, of_results: bool = False) -> None:
         super().__init__()
         self._of_results = of_results
-        self._names: dict[CoreModeRef, DefsRef] = {}
 
-    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        # pydantic's own compares all definitions several times, to give each the shortest name;
-        # simplify() inlines most of them, and shortens the names of the others.
-        self._mode = mode
-        root = self.generate_inner(schema)
-        if self.defs_to_core_refs.keys() - self.definitions.keys():
-            # A definition that is no JSON was left out: this raises why, where it is referred to.
-            self.get_json_ref_counts(root)
-        return {**root, "$defs": self.definitions}
-
-    def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
-        if core_mode_ref not in self._names:
-            # Of "module.Box:1[module.Item:2]" the name is "Box[Item]".
-            name = self.normalize_name(re.sub(r"[^\][,]*\.|:\d+", "", core_mode_ref[0]))
-            taken = name in self._names.values()
-            self._names[core_mode_ref] = DefsRef(f"{len(self._names)}__{name}" if taken else name)
-        return self._names[core_mode_ref]
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -93,12 +60,7 @@ class SchemaGenerator(GenerateJsonSchema):
         result.pop("discriminator", None)
         return result
 
-    def ser_schema(
-        self,
-        schema: core_schema.SerSchema
-        | core_schema.IncExSeqSerSchema
-        | core_schema.IncExDictSerSchema,
-    ) -> JsonSchemaValue | None:
+    def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
         # A serializer function without a return hint may return anything.
         function = schema.get("function")
         code = getattr(getattr(function, "func", function), "__module__", None) or "pydantic"
@@ -109,26 +71,15 @@ class SchemaGenerator(GenerateJsonSchema):
         if isinstance(dft, bytes):
             # pydantic's own is in the url-safe alphabet.
             return base64.b64encode(dft).decode("ascii")
-        # pydantic's own makes a serializer for each.
-        with suppress(TypeError):
-            return plain_default(dft)
         found = super().encode_default(dft)
         try:
             json.dumps(found, allow_nan=False)
         except ValueError as exception:
             # pydantic catches it and leaves the default out.
-            raise PydanticSerializationError(
-                "it holds a number that JSON does not have"
-            ) from exception
+            raise PydanticSerializationError("JSON has no such number") from exception
         return found
 
-    def field_is_present(
-        self,
-        field: core_schema.ModelField
-        | core_schema.DataclassField
-        | core_schema.TypedDictField
-        | core_schema.ComputedField,
-    ) -> bool:
+    def field_is_present(self, field: Any) -> bool:
         # A member that the constructor does not take cannot be sent.
         sent = self.mode != "validation" or field.get("init") is not False
         return sent and super().field_is_present(field)
@@ -181,20 +132,14 @@ def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:
     return {"type": "string", "pattern": pattern} if "format" in schema else schema
 
 
-def generate(
-    schema: CoreNode, mode: JsonSchemaMode, *, of_results: bool = False
-) -> JsonSchemaValue:
-    """Return the simplified schema of a core schema; raises PydanticInvalidForJsonSchema."""
-    return simplify(SchemaGenerator(of_results=of_results).generate(schema, mode))
-
-
-def simplify(schema: JSONSchema) -> JsonSchemaValue:
-    """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
-    definitions = {DEFS + name: dict(each) for name, each in schema.get("$defs", {}).items()}
+def generate(schema: CoreNode, mode: JsonSchemaMode, *, of_results: bool = False) -> dict[str, Any]:
+    """Return a schema with ``$defs`` for recursion alone, and no titles that repeat a name."""
+    root = SchemaGenerator(of_results=of_results).generate(cast(CoreSchema, schema), mode)
+    definitions = {DEFS + name: dict(each) for name, each in root.pop("$defs", {}).items()}
     for name, each in definitions.items():
         # A title made of a class's name, which arguments may follow.
         title = re.escape(re.sub(r"\W", "_", str(each.get("title"))))
         if re.search(rf"(^|/|__){title}_|{title}$", name):
             each.pop("title", None)
-    root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
+    root.pop("title", None)
     return Bundler(definitions.__getitem__).inlined(root)

@@ -51,11 +51,7 @@ class McpHeader:
 
 
 def header_parameters(schema: JSONSchema) -> dict[str, _Path]:
-    """
-    Return the path of the parameter by each name in ``x-mcp-header``: one property name a level.
-
-    Raises ValueError where the schema breaks a rule of the specification.
-    """
+    """Return the path of each parameter by its name. Raises ValueError where a rule is broken."""
     found: dict[str, _Path] = {}
     for path, each in _positions(schema, ()):
         if KEYWORD not in each:
@@ -69,9 +65,8 @@ def header_parameters(schema: JSONSchema) -> dict[str, _Path]:
             )
         where = f"{KEYWORD} {name!r} of {'.'.join(path)!r}"
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise ValueError(
-                f"{where} cannot be part of a header's name; give it letters, digits and hyphens"
-            )
+            text = "cannot be part of a header's name; give it letters, digits and hyphens"
+            raise ValueError(f"{where} {text}")
         kinds = each.get("type", [part.get("type") for part in each.get("anyOf", ())])
         if kinds not in _TYPES:
             raise ValueError(

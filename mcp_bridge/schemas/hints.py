@@ -1,8 +1,4 @@
-"""
-Type hints taken apart and put together again, and those that pydantic cannot read adapted.
-
-A layer above teaches the schemas types by adapters.
-"""
+"""Type hints taken apart and put together again, and those that pydantic cannot read adapted."""
 
 from __future__ import annotations
 
@@ -10,20 +6,10 @@ import collections.abc
 import functools
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
 from contextvars import ContextVar
 from dataclasses import is_dataclass
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    LiteralString,
-    TypeAlias,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -36,7 +22,7 @@ TypeHint: TypeAlias = Any
 Side = Literal["parameter", "result"]
 UNIONS: Final = (typing.Union, types.UnionType)
 # Typed so, since it returns what any class may be.
-origin_of: Final[Callable[[TypeHint], TypeHint]] = get_origin
+origin_of: Final[Callable[[TypeHint], TypeHint]] = typing.get_origin
 # Generics whose arguments may be changed: their items may be of an adapted type.
 _CONTAINERS: Final = frozenset(
     {list, tuple, set, frozenset, dict, collections.abc.Sequence, collections.abc.Iterable}
@@ -128,6 +114,10 @@ class Adapter:
         """Return whether the attributes of a result are the members that its hint declares."""
         return False
 
+    def query_parameters(self, view: Any) -> Iterable[dict[str, Any]]:
+        """Return parameters of a REST view that nothing else describes, as OpenAPI has them."""
+        return ()
+
 
 ADAPTERS: Final[list[Adapter]] = []
 # Exceptions by which a type cannot be read now, and may be later: no errors of the hint.
@@ -135,22 +125,12 @@ TRANSIENT: Final[set[type[Exception]]] = set()
 
 
 # The list that collects notes on the hints being adapted, if there is one.
-_NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
-
-
-@contextmanager
-def collected_notes(notes: list[str]) -> Iterator[None]:
-    """Collect the notes of adapters in a list, each once, while the context is open."""
-    token = _NOTES.set(notes)
-    try:
-        yield
-    finally:
-        _NOTES.reset(token)
+NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
 
 
 def note(text: str) -> None:
     """Note a gap in the schema of the hint being adapted, for a warning of the checks."""
-    notes = _NOTES.get()
+    notes = NOTES.get()
     if notes is not None and text not in notes:
         notes.append(text)
 
@@ -164,7 +144,7 @@ def register(adapter: Adapter) -> None:
 def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
-    if inner is LiteralString:
+    if inner is typing.LiteralString:
         # At run time a literal string cannot be told from any other.
         return annotate(str, *metadata)
     for adapter in ADAPTERS:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, TypeAdapter
@@ -17,8 +15,6 @@ from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_
 from mcp_bridge.schemas.limits import with_bounds
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 
-# With a factory, whose value is never used, the schema shows no default.
-_ABSENT: Final[CoreNode] = {"type": "default", "default_factory": lambda: None}
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
 
@@ -54,18 +50,13 @@ class _Hint(ReadHint):
             name = "default" if each.default_factory is None else "default_factory"
             root = {"type": "default", "schema": root, name: getattr(each, name)}
         self.core = root
+        # Whether its check runs no code of the site's own.
+        self.is_plain = is_plain(root, *self.definitions)
         # An adapter knows more, such as the model that a number is the id of.
         self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
         whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
         # None where it depends on what stands beside it.
-        self._schema: JsonSchemaValue | None = (
-            None if "$defs" in whole else whole["properties"]["p"]
-        )
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether it is of plain data, whose check runs no code of the site's own."""
-        return is_plain(self.core, self.definitions)
+        self._schema: Any = None if "$defs" in whole else whole["properties"]["p"]
 
     def refuse_paths(self, place: str) -> None:
         """Raise UnsupportedSignature for a hint that holds a path."""
@@ -79,26 +70,21 @@ class _Hint(ReadHint):
     def field(self, parameter: Parameter) -> CoreNode:
         """Return the core schema of a parameter's field."""
         core = self.core
-        if parameter.may_be_absent:
-            core = core if self.has_default else {**_ABSENT, "schema": core}
-        elif _has_default(parameter):
+        if parameter.has_default:
             core = core if self.has_default else {"type": "default", "schema": core}
             core = {**core, "default": parameter.default}
             core.pop("default_factory", None)
         texts = self._texts(parameter)
-        return {
-            **_field(core),
-            "validation_alias": parameter.name,
-            "serialization_alias": parameter.name,
-            "metadata": {"pydantic_js_updates": texts} if texts else {},
-        }
+        named = dict.fromkeys(("validation_alias", "serialization_alias"), parameter.name)
+        metadata = {"pydantic_js_updates": texts} if texts else {}
+        return {**_field(core), **named, "metadata": metadata}
 
     def property(self, parameter: Parameter) -> JsonSchemaValue | None:
         """Return the JSON Schema of a parameter, or None where only that of all is one."""
-        texts, has_default = self._texts(parameter), _has_default(parameter)
+        texts, has_default = self._texts(parameter), parameter.has_default
         if self._schema is None or (has_default and self.has_default):
             return None
-        if parameter.may_be_absent or not has_default:
+        if not has_default:
             return {**self._schema, **texts} if texts else self._schema
         try:
             return {**self._schema, "default": plain_default(parameter.default), **texts}
@@ -135,11 +121,7 @@ class Inputs:
         self._hints = {name: self._hint(each) for name, each in self._parameters.items()}
         self.names = {name: each.name for name, each in self._parameters.items()}
         # A default inside a hint is one that the function does not know of.
-        self.given = {
-            name
-            for name, each in self._parameters.items()
-            if each.default is MISSING and not each.may_be_absent
-        }
+        self.given = {name for name, it in self._parameters.items() if it.default is MISSING}
         self._rest: CoreNode | None = None
         hints = list(self._hints.values())
         self.is_open = signature.extra is not MISSING
@@ -164,9 +146,8 @@ class Inputs:
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
-            self.errors.append(
-                f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
-            )
+            text = f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
+            self.errors.append(text)
             return _Hint.of(Any)
         found.refuse_paths(f"its parameter {parameter.name!r}")
         return found
@@ -187,7 +168,7 @@ class Inputs:
             if (found := hint.property(parameter)) is None:
                 return None
             properties[parameter.name] = found
-            if not _has_default(parameter) and not hint.has_default:
+            if not parameter.has_default and not hint.has_default:
                 required.append(parameter.name)
         composed = {"type": "object", "properties": properties}
         return {**composed, "required": required} if required else composed
@@ -197,15 +178,7 @@ def _field(core: CoreNode) -> CoreNode:
     return {"type": "model-field", "schema": core}
 
 
-def _has_default(parameter: Parameter) -> bool:
-    # To pydantic an ellipsis is no default.
-    has_own = parameter.default is not MISSING and parameter.default is not ...
-    return has_own or parameter.may_be_absent
-
-
-def _model(
-    fields: Mapping[str, CoreNode], rest: CoreNode | None, definitions: list[CoreNode]
-) -> CoreNode:
+def _model(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
     """Return the core schema of the model of some fields; ``rest`` is that of all others."""
     root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
     if rest is not None:

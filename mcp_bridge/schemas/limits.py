@@ -19,14 +19,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
 from mcp_bridge.schemas.core_schemas import CoreNode, parts, with_parts
-
-T = TypeVar("T")
-Values = TypeVar("Values", bound=list[Any])
 
 MOST_HASHED: Final = 10_000
 # More than those that share a hash by chance: -1 and -2 do, and so do tuples of them.
@@ -74,7 +71,7 @@ def with_bounds(schema: CoreNode) -> CoreNode:
     return inner
 
 
-def check_hashes(values: Values) -> Values:
+def check_hashes(values: Any) -> Any:
     """Return the values. Raises pydantic's error where so many share a hash that it costs time."""
     if len(values) > _MOST_ALIKE:
         # An item that is sent twice is found at once.
@@ -111,7 +108,7 @@ def limited_steps(values: int) -> Iterator[None]:
         _left.reset(token)
 
 
-def count_step(value: T) -> T:
+def count_step(value: object) -> object:
     """Return the value, and count one step where steps are limited."""
     left = _left.get()
     if left is not None:

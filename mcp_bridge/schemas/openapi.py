@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.walk import MAX_DEPTH, Bundler, TooLarge, strict
 
-Schema = dict[str, object]
+Schema = dict[str, Any]
 
 _TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 # Keywords that say something of a value but do not restrict it.
@@ -28,6 +28,11 @@ _PARTS: Final = frozenset(
 _MAX_LEVELS: Final = 40
 # No document that people write refers more often from one place to the next.
 _MAX_HOPS: Final = 32
+# Formats of OpenAPI alone, and the keyword of JSON Schema for each.
+_ENCODED: Final = {
+    "byte": ("contentEncoding", "base64"),
+    "binary": ("contentMediaType", "application/octet-stream"),
+}
 # Formats that clients assert and answers break, by a missing offset or a fraction.
 _UNHELD: Final = ("date-time", "time", "duration")
 
@@ -89,24 +94,21 @@ class Components:
         self.data = data
         self.has_bare_references = has_bare_references
         self.notes: list[str] = []
-        self._targets: dict[str, object] = {}
         # By side and reference, with the notes on each.
         self._converted: dict[tuple[Side, str], tuple[Schema, list[str]]] = {}
         self._bundlers = {side: Bundler(partial(self._component, side), _merged) for side in Side}
 
     def target(self, reference: object) -> object:
         """Return what a local reference leads to; raises Unmappable where that is nothing."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            text = quoted(str(reference))
+        reference = str(reference)
+        if not reference.startswith("#"):
+            text = quoted(reference)
             raise Unmappable(f"it refers to {text}, outside its document, and nothing is fetched")
-        if reference not in self._targets:
-            try:
-                self._targets[reference] = look_up(self.data, reference)
-            except LookupError:
-                raise Unmappable(
-                    f"it refers to {quoted(reference)}, which its document does not hold"
-                ) from None
-        return self._targets[reference]
+        try:
+            return look_up(self.data, reference)
+        except LookupError:
+            text = f"it refers to {quoted(reference)}, which its document does not hold"
+            raise Unmappable(text) from None
 
     def resolve(self, value: object, *, is_item: bool = False) -> JSONObject:
         """
@@ -130,11 +132,7 @@ class Components:
     def convert(
         self, schema: object, side: Side, absent: Collection[str] = (), level: int = 0
     ) -> Schema:
-        """
-        Return a schema of OpenAPI as one of JSON Schema, whose references are still the document's.
-
-        ``absent`` are members that another part of an ``allOf`` has left out.
-        """
+        """Return a schema as JSON Schema; ``absent`` are members that another part has left out."""
         if level > _MAX_LEVELS:
             raise Unmappable(f"a schema of it is more than {MAX_DEPTH} levels deep")
         if not isinstance(schema, Mapping):
@@ -165,31 +163,25 @@ class Components:
             result["prefixItems"] = [below(each) for each in schema["items"]] or [{}]
             del result["items"]
         gone = {*absent, *self._left_out(schema, side)}
-        properties = schema.get("properties")
-        if isinstance(properties, Mapping):
+        if isinstance(properties := schema.get("properties"), Mapping):
             result["properties"] = {
                 str(name): self.member(str(name), each, side, level)
                 for name, each in properties.items()
                 if name not in gone
             }
-        required = schema.get("required")
-        if isinstance(required, list):
-            names = dict.fromkeys(each for each in required if isinstance(each, str))
-            if wanted := [each for each in names if each not in gone]:
-                result["required"] = wanted
+        names = dict.fromkeys(each for each in listed(schema, "required") if isinstance(each, str))
+        if wanted := [each for each in names if each not in gone]:
+            result["required"] = wanted
         self._clean(schema, result)
         if side is Side.OUTPUT and result.get("format") in _UNHELD:
             del result["format"]
-        parts = schema.get("allOf")
-        if isinstance(parts, list) and parts:
-            merged = []
-            for each in parts:
-                target = self._schema(each)
-                needed = target.get("required")
-                is_short = isinstance(needed, list) and any(it in gone for it in needed)
-                part = target if is_short else each
-                merged.append(self.convert(part, side, gone, level + 1))
-            _add_parts(result, merged)
+        merged = []
+        for each in listed(schema, "allOf"):
+            target = self._schema(each)
+            is_short = any(name in gone for name in listed(target, "required"))
+            part = target if is_short else each
+            merged.append(self.convert(part, side, gone, level + 1))
+        _add_parts(result, merged)
         if schema.get("nullable") is True:
             result = nullable(result)
         return strict(result)
@@ -203,11 +195,7 @@ class Components:
         return result
 
     def within_bounds(self, schema: JSONSchema, side: Side, name: str) -> JSONSchema:
-        """
-        Return a converted schema, self-contained. Raises Unmappable if it is too large.
-
-        ``name`` is the subject of the error's sentence.
-        """
+        """Return a converted schema, self-contained. Raises Unmappable for ``name`` if large."""
         bundler = self._bundlers[side]
         try:
             whole = bundler.within_bounds(schema)
@@ -220,13 +208,12 @@ class Components:
     def root(self, schema: JSONSchema, side: Side) -> JSONSchema:
         """Return a converted schema with the targets of its references at its root merged in."""
         for _ in range(_MAX_LEVELS):
-            reference, parts = schema.get("$ref"), schema.get("allOf")
-            if isinstance(reference, str):
+            if "$ref" in schema:
                 beside = {key: each for key, each in schema.items() if key != "$ref"}
-                schema = {**self._component(side, reference), **beside}
-            elif isinstance(parts, list):
+                schema = {**self._component(side, schema["$ref"]), **beside}
+            elif "allOf" in schema:
                 merged = {key: each for key, each in schema.items() if key != "allOf"}
-                _add_parts(merged, [dict(self.root(each, side)) for each in parts])
+                _add_parts(merged, [dict(self.root(each, side)) for each in schema["allOf"]])
                 if "allOf" in merged:
                     return merged
                 schema = merged
@@ -250,42 +237,33 @@ class Components:
 
     def _left_out(self, schema: JSONObject, side: Side, level: int = 0) -> Iterator[str]:
         """Yield the names of the members that are not on this side, those of all parts."""
-        properties = schema.get("properties")
-        if isinstance(properties, Mapping):
-            for name, each in properties.items():
-                if self._is_left_out(each, side):
-                    yield name
-        parts = schema.get("allOf")
-        if isinstance(parts, list) and level < _MAX_LEVELS:
-            for each in parts:
-                yield from self._left_out(self._schema(each), side, level + 1)
+        keyword = "writeOnly" if side is Side.OUTPUT else "readOnly"
+        for name, each in nested(schema, "properties").items():
+            found = self._schema(each)
+            parts = listed(found, "allOf")
+            if found.get(keyword) is not True and len(parts) == 1:
+                # How OpenAPI 3.0 writes something beside a reference.
+                found = self._schema(parts[0])
+            if found.get(keyword) is True:
+                yield name
+        for each in listed(schema, "allOf") if level < _MAX_LEVELS else ():
+            yield from self._left_out(self._schema(each), side, level + 1)
 
     def _schema(self, value: object) -> JSONObject:
         """Return a schema as resolve() does, of a boolean one nothing."""
         return self.resolve(value) if isinstance(value, Mapping) else {}
 
-    def _is_left_out(self, schema: object, side: Side) -> bool:
-        keyword = "writeOnly" if side is Side.OUTPUT else "readOnly"
-        found = self._schema(schema)
-        parts = found.get("allOf")
-        if found.get(keyword) is not True and isinstance(parts, list) and len(parts) == 1:
-            # How OpenAPI 3.0 writes something beside a reference.
-            found = self._schema(parts[0])
-        return found.get(keyword) is True
-
     def _clean(self, given: JSONObject, schema: Schema) -> None:
         """Take out what no validator could enforce; change what OpenAPI 3.0 has in its own way."""
-        kinds = schema.get("type")
-        if kinds is not None:
+        if kinds := schema.get("type"):
             named = kinds if isinstance(kinds, list) else [kinds]
             known = list(dict.fromkeys(each for each in named if each in _TYPES))
+            schema["type"] = known[0] if len(known) == 1 else known
             if not known:
                 self.notes.append(f"The type {quoted(str(kinds))} is none, so any value is taken.")
                 del schema["type"]
-            else:
-                schema["type"] = known if len(known) > 1 else known[0]
-        pattern = schema.get("pattern")
-        if isinstance(pattern, str) and (why := _unmatchable(pattern)):
+        pattern = schema.get("pattern", "")
+        if why := _unmatchable(pattern):
             del schema["pattern"]
             text = f"It has to match the pattern {cut(pattern, 200)}"
             schema["description"] = f"{schema.get('description', '')}\n{text}".strip()
@@ -293,8 +271,7 @@ class Components:
                 f"The pattern {quoted(pattern)} is told but not enforced, since it cannot be "
                 f"matched in linear time: {why}."
             )
-        patterns = schema.get("patternProperties")
-        if isinstance(patterns, Mapping) and any(map(_unmatchable, patterns)):
+        if any(map(_unmatchable, schema.get("patternProperties", ()))):
             del schema["patternProperties"]
             # It was said of those with other names.
             schema.pop("additionalProperties", None)
@@ -303,22 +280,15 @@ class Components:
         from mcp_bridge.schemas.validation import FORMATS
 
         values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-        name = schema.get("format")
-        if (
-            isinstance(name, str)
-            and isinstance(values, list)
-            and not all(FORMATS.conforms(each, name) for each in values)
-        ):
+        name = schema.get("format", "")
+        if not all(FORMATS.conforms(each, name) for each in values):
             del schema["format"]
         for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if given.get(bound) is True and limit in schema:
                 schema[bound] = schema.pop(limit)
-        if schema.get("format") == "byte":
-            del schema["format"]
-            schema["contentEncoding"] = "base64"
-        elif schema.get("format") == "binary":
-            del schema["format"]
-            schema.setdefault("contentMediaType", "application/octet-stream")
+        if name in _ENCODED:
+            schema.pop("format", None)
+            schema.setdefault(*_ENCODED[name])
 
     def _component(self, side: Side, reference: str) -> JSONSchema:
         """Return what a reference leads to, converted once."""
@@ -344,11 +314,21 @@ def look_up(value: object, reference: str) -> object:
     return value
 
 
+def nested(data: JSONObject, name: str) -> JSONObject:
+    """Return a member that is an object; any other is as good as none."""
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(data: JSONObject, name: str) -> list[Any]:
+    """Return a member that is a list; any other is as good as none."""
+    value = data.get(name)
+    return value if isinstance(value, list) else []
+
+
 def _merged(schema: Schema) -> Schema:
     """Return a schema with its ``allOf``, whose references are inlined, merged if possible."""
-    parts = schema.pop("allOf", None)
-    if isinstance(parts, list):
-        _add_parts(schema, parts)
+    _add_parts(schema, schema.pop("allOf", []))
     return strict(schema)
 
 
@@ -363,9 +343,8 @@ def _merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
     required: dict[str, None] = {}
     others = []
     for part in parts:
-        is_object = part.get("type", "object" if "properties" in part else None) == "object"
-        if part.keys() <= _ABOUT or not part.keys() - {*_ABOUT, "required"}:
-            is_object = True
+        kind = part.get("type", "object" if "properties" in part else None)
+        is_object = kind == "object" or part.keys() <= {*_ABOUT, "required"}
         if not is_object or part.keys() - PLAIN:
             return None
         for name, each in part.get("properties", {}).items():
@@ -388,32 +367,28 @@ def _add_parts(schema: Schema, parts: list[Schema]) -> None:
     """Add the parts of an ``allOf`` to the schema that it stands in, in it where they can be."""
     own = {key: each for key, each in schema.items() if key not in _ABOUT}
     parts = [each for each in parts if each]
-    if len(parts) == 1 and not own.keys() & parts[0].keys():
-        for key, each in parts[0].items():
-            schema.setdefault(key, each)
-        if "$ref" not in schema or schema.keys() <= {"$ref", *_ABOUT}:
-            return
-        for key in parts[0]:
-            del schema[key]
+    if not parts:
+        return
+    whole = {**parts[0], **schema}
+    is_alone = "$ref" not in whole or whole.keys() <= {"$ref", *_ABOUT}
+    if len(parts) == 1 and is_alone and not own.keys() & parts[0].keys():
+        schema.update(whole)
+        return
     merged = _merge_objects([*parts, schema]) if len(parts) > 1 or own else None
     if merged is not None and "properties" in merged:
         schema.clear()
         schema.update(merged)
-    elif parts:
+    else:
         schema["allOf"] = parts
 
 
 def nullable(schema: Schema) -> Schema:
     """Return the schema of the same values or null."""
-    about = _about_of(schema)
     rest = {key: each for key, each in schema.items() if key not in _ABOUT}
-    values = rest.get("enum")
-    if isinstance(values, list):
-        rest["enum"] = [each for each in values if each is not None]
-    if not rest:
-        # Anything may be null anyway.
-        return schema
-    return {"anyOf": [rest, {"type": "null"}], **about}
+    if "enum" in rest:
+        rest["enum"] = [each for each in rest["enum"] if each is not None]
+    # Anything may be null anyway.
+    return {"anyOf": [rest, {"type": "null"}], **_about_of(schema)} if rest else schema
 
 
 def _about_of(schema: JSONSchema) -> Schema:

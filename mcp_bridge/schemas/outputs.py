@@ -8,6 +8,7 @@ import json
 import operator
 from collections import abc, deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -16,25 +17,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.core_schemas import (
-    CONFIG,
-    CoreNode,
-    ReadHint,
-    change_root,
-    core_schema_of,
-    parts,
-)
+from mcp_bridge.schemas import core_schemas, hints
+from mcp_bridge.schemas.core_schemas import CoreNode, ReadHint, change_root
 from mcp_bridge.schemas.generator import generate
-from mcp_bridge.schemas.hints import (
-    ADAPTERS,
-    TRANSIENT,
-    UNIONS,
-    TypeHint,
-    collected_notes,
-    members_of,
-    origin_of,
-    without_metadata,
-)
+from mcp_bridge.schemas.hints import TypeHint
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 
@@ -60,7 +46,7 @@ def register_content(predicate: Callable[[TypeHint], bool]) -> None:
 
 # The object around a result. A docstring would stand in every output schema.
 class Result(BaseModel):
-    model_config = CONFIG
+    model_config = core_schemas.CONFIG
 
 
 _CORE_CONFIG: Final[CoreConfig] = cast(CoreNode, TypeAdapter(Result).core_schema)["config"]
@@ -80,7 +66,7 @@ class Outputs:
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
-        if origin_of(returns) in _GENERATED:
+        if hints.origin_of(returns) in _GENERATED:
             returns = list[get_args(returns)[0]]  # type: ignore[misc]
         self.returns = returns
         self.errors: list[str] = []
@@ -91,14 +77,16 @@ class Outputs:
         self._result: _Result | None = None
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
+        token = hints.NOTES.set(self.notes)
         try:
-            with collected_notes(self.notes):
-                self._result = _Result.of(returns)
-        except tuple(TRANSIENT):
+            self._result = _Result.of(returns)
+        except tuple(hints.TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
+        finally:
+            hints.NOTES.reset(token)
         self.schema, self.is_wrapped = self._result.unwrapped(description)
 
     @functools.cached_property
@@ -157,17 +145,14 @@ class _Result(ReadHint):
             or each.get("init") is False
             or each.get("computed_fields")
             or str(each.get("type")).startswith("function-")
-            for each in parts(core)
+            for each in core_schemas.parts(core)
         )
-        try:
+        # A result that can be written may be one that cannot be read.
+        with suppress(PydanticInvalidForJsonSchema):
+            read = {} if has_own_code else _generate(core, "validation")
             # pydantic is fast, but cannot where a result is written in another way than it is read.
-            if not has_own_code and (
-                _comparable(_generate(core, "validation")) == _comparable(self._whole)
-            ):
+            if _comparable(read) == _comparable(self._whole):
                 return strict_validator(core).validate_json
-        except PydanticInvalidForJsonSchema:
-            # It can be written, and not be read.
-            pass
         # Imported here, since only some sites have such a result.
         from referencing import Registry
 
@@ -192,8 +177,8 @@ def _in_wrapper(core: CoreNode) -> CoreNode:
 
 def _is_content(hint: TypeHint) -> bool:
     """Return whether a hint promises content blocks, which no output schema describes."""
-    origin = origin_of(hint)
-    if origin in (*UNIONS, list, tuple, abc.Iterable, Annotated):
+    origin = hints.origin_of(hint)
+    if origin in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
         return any(_is_content(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult):
         return True
@@ -202,12 +187,12 @@ def _is_content(hint: TypeHint) -> bool:
 
 def _is_list(hint: TypeHint) -> bool:
     """Return whether a hint, or a branch of it, is of a collection without names."""
-    hint = without_metadata(hint)
-    kind = origin_of(hint) or hint
-    if kind in UNIONS:
+    hint = hints.without_metadata(hint)
+    kind = hints.origin_of(hint) or hint
+    if kind in hints.UNIONS:
         return any(map(_is_list, get_args(hint)))
     is_kind = isinstance(kind, type) and issubclass(kind, abc.Iterable)
-    return is_kind and not issubclass(kind, _NO_LISTS) and members_of(kind) is None
+    return is_kind and not issubclass(kind, _NO_LISTS) and hints.members_of(kind) is None
 
 
 class _Shape:
@@ -218,26 +203,26 @@ class _Shape:
 
     def conform(self, hint: TypeHint, value: object) -> object:
         """Return a value in the shape of its hint; what has it stays the same object."""
-        hint = without_metadata(hint)
+        hint = hints.without_metadata(hint)
         value = self.listed(hint, value)
         arguments = get_args(hint)
-        if origin_of(hint) in UNIONS:
+        if hints.origin_of(hint) in hints.UNIONS:
             return self.as_branch(arguments, value)
-        members = members_of(hint) if isinstance(hint, type) else None
+        members = hints.members_of(hint) if isinstance(hint, type) else None
         if members is None and isinstance(value, list | tuple | set | frozenset):
-            if origin_of(hint) is not tuple or ... in arguments:
+            if hints.origin_of(hint) is not tuple or ... in arguments:
                 arguments = (arguments or (Any,))[:1] * len(value)
             read = [self.conform(*pair) for pair in zip(arguments, value, strict=False)]
             return value if all(map(operator.is_, read, value)) else read
         if isinstance(value, dict):
             item = arguments[1] if len(arguments) == 2 else Any
-            hints = dict.fromkeys(value, item) if members is None else members
-            return {k: self.conform(hints[k], v) if k in hints else v for k, v in value.items()}
+            known = dict.fromkeys(value, item) if members is None else members
+            return {k: self.conform(known[k], v) if k in known else v for k, v in value.items()}
         return value if members is None else self.with_members(hint, members, value)
 
     def listed(self, hint: TypeHint, value: object) -> object:
         """Return a collection as a list, where an adapter knows it or the hint is of a list."""
-        for adapter in ADAPTERS:
+        for adapter in hints.ADAPTERS:
             items = adapter.items(value)
             if items is not None:
                 return list(items)
@@ -250,30 +235,26 @@ class _Shape:
 
     def as_branch(self, branches: tuple[TypeHint, ...], value: object) -> object:
         """Return the value as the first branch that can read it; raise the last error."""
-        error: Exception | None = None
+        errors = []
         for branch in branches:
             try:
-                read = self.conform(branch, value)
-            except ValueError as exception:
-                error = exception
-            else:
-                if read is not value:
+                if (read := self.conform(branch, value)) is not value:
                     return read
-        if error is not None:
-            raise error
+            except ValueError as exception:
+                errors.append(exception)
+        if errors:
+            raise errors[-1]
         return value
 
     def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
         """Return an object that an adapter knows as one of its hint, or with members changed."""
-        is_known = any(each.has_members(value) for each in ADAPTERS)
-        before = {name: getattr(value, name, _ABSENT) for name in members}
-        if is_known:
+        is_known = any(each.has_members(value) for each in hints.ADAPTERS)
+        found = {
             # Django raises an AttributeError for the empty end of a one-to-one relation.
-            before = {
-                name: None if each is _ABSENT and hasattr(type(value), name) else each
-                for name, each in before.items()
-            }
-        before = {name: each for name, each in before.items() if each is not _ABSENT}
+            name: getattr(value, name, None if is_known and hasattr(type(value), name) else _ABSENT)
+            for name in members
+        }
+        before = {name: each for name, each in found.items() if each is not _ABSENT}
         after = {name: self.conform(members[name], each) for name, each in before.items()}
         if is_known:
             return _reader(hint).validate_python(after, by_alias=True, by_name=True)
@@ -290,4 +271,4 @@ class _Shape:
 
 @functools.lru_cache(maxsize=256)
 def _reader(hint: type) -> SchemaValidator:
-    return plain_validator(core_schema_of(hint, ConfigDict(), "result")[0])
+    return plain_validator(core_schemas.core_schema_of(hint, ConfigDict(), "result")[0])

@@ -7,13 +7,13 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, NotRequired, Required, get_args
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
 
 from pydantic.fields import FieldInfo
-from typing_extensions import ReadOnly, Unpack, get_type_hints, is_typeddict
+from typing_extensions import Unpack
 
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
@@ -27,21 +27,20 @@ class UnsupportedSignature(Exception):
     """The function has a parameter that no JSON object can give; the text says which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
-    """
-    One parameter that a caller may give by ``name``; ``default`` is MISSING if it must.
-
-    The function calls it ``own_name``. If it ``may_be_absent`` it has no default: the function
-    receives it in ``**``, or not at all.
-    """
+    """One parameter that a caller gives by ``name``, and the function calls ``own_name``."""
 
     name: str
     own_name: str
     hint: TypeHint
     default: object = MISSING
     description: str = ""
-    may_be_absent: bool = False
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it has a default: to pydantic an ellipsis is none."""
+        return self.default is not MISSING and self.default is not ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,59 +82,44 @@ class Signature:
         extra = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         unknown = [] if extra else [name for name in skip if name not in parameters]
         if unknown:
-            raise UnsupportedSignature(
-                f"it has no parameter {unknown[0]!r}, which the server would fill"
-            )
+            text = f"it has no parameter {unknown[0]!r}, which the server would fill"
+            raise UnsupportedSignature(text)
         hints, errors = _hints(function, signature)
         text, documented, returns_text = _read_docstring(_innermost(function))
         kept = {name: each for name, each in parameters.items() if name not in skip}
         context = next((name for name in kept if _is_context(hints.get(name))), None)
-        read = [
+        given = tuple(
             _parameter(each, hints.get(name, Any), documented.pop(name, ""))
             for name, each in kept.items()
             if name not in (context, *extra)
-        ]
+        )
         rest = hints.get(extra[0], Any) if kept.keys() & extra else MISSING
-        members = list(_unpacked(extra[0], rest, documented)) if extra else []
-        given = (*read, *members)
+        if origin_of(rest) in _UNPACKS:
+            text = f"its parameter **{extra[0]} unpacks a type: make its members parameters"
+            raise UnsupportedSignature(text)
         renamed = {each.name: each.own_name for each in given}
         if len(renamed) < len(given):
-            raise UnsupportedSignature(
-                "two of its parameters have the same name, or the same alias"
-            )
+            raise UnsupportedSignature("two of its parameters have one name, or the same alias")
         # Sent in ``**`` under the function's own name, a value would replace the parameter.
         replaced = set(renamed.values()) - renamed.keys()
-        gone = {
-            name: each
-            for name, each in documented.items()
-            if name not in parameters or name in extra
-        }
-        if gone:
-            lines = "\n".join(f"{name}: {each}" for name, each in gone.items())
-            text = f"{text}\n\nArgs:\n{lines}".strip()
+        lost = [name for name in documented if name not in parameters or name in extra]
+        by_position = [each for each in parameters.values() if each.kind is each.POSITIONAL_ONLY]
+        if lost:
+            lines = (f"{name}: {documented[name]}" for name in lost)
+            text = "\n".join((f"{text}\n\nArgs:", *lines)).strip()
         return cls(
             parameters=given,
             returns=hints.get("return", MISSING),
-            extra=MISSING if origin_of(rest) in _UNPACKS else rest,
+            extra=rest,
             context=context,
             hidden=frozenset({*skip, *bound, *replaced, *([context] if context else [])}),
             description=text,
             returns_description=returns_text,
             renamed={sent: name for sent, name in renamed.items() if sent != name},
-            positional_only={
-                name: each.default
-                for name, each in parameters.items()
-                if each.kind is each.POSITIONAL_ONLY
-            },
+            positional_only={each.name: each.default for each in by_position},
             errors=tuple(text for name, text in errors.items() if name in kept),
             returns_errors=tuple(text for name, text in errors.items() if name == "return"),
         )
-
-    def bind(self, values: dict[str, object]) -> tuple[list[object], dict[str, object]]:
-        """Return values by name as positional and keyword arguments; defaults fill positions."""
-        keywords = dict(values) if self.positional_only else values
-        positional = [keywords.pop(name, default) for name, default in self.positional_only.items()]
-        return positional, keywords
 
 
 def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) -> Parameter:
@@ -154,24 +138,16 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
     for each in split_annotated(hint)[1]:
         if isinstance(each, FieldInfo) and each.validation_alias is not None:
             if not isinstance(each.validation_alias, str):
-                raise UnsupportedSignature(
-                    f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
-                )
+                text = f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
+                raise UnsupportedSignature(text)
             name = each.validation_alias
-    return Parameter(
-        name=name,
-        own_name=parameter.name,
-        hint=hint,
-        default=default,
-        description=texts[0] if texts else documented,
-    )
+    return Parameter(name, parameter.name, hint, default, texts[0] if texts else documented)
 
 
 def _is_context(hint: TypeHint) -> bool:
     inner = split_annotated(hint)[0]
-    return inner is Context or (
-        origin_of(inner) in UNIONS and any(map(_is_context, get_args(inner)))
-    )
+    branches = get_args(inner) if origin_of(inner) in UNIONS else ()
+    return inner is Context or any(map(_is_context, branches))
 
 
 def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:
@@ -195,26 +171,6 @@ def _innermost(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function inside decorators and partials."""
     function = inspect.unwrap(function)
     return _innermost(function.func) if isinstance(function, functools.partial) else function
-
-
-def _unpacked(name: str, hint: TypeHint, documented: dict[str, str]) -> Iterator[Parameter]:
-    """Yield the members of the TypedDict in ``**name: Unpack[...]``; none for another hint."""
-    if origin_of(hint) not in _UNPACKS:
-        return
-    kind = get_args(hint)[0]
-    if not is_typeddict(kind):
-        raise UnsupportedSignature(f"its parameter **{name} unpacks what is no TypedDict")
-    for member, declared in get_type_hints(kind, include_extras=True).items():
-        may_be_absent = member not in kind.__required_keys__
-        inner, metadata = split_annotated(declared)
-        while (qualifier := origin_of(inner)) in (Required, NotRequired, ReadOnly):
-            if qualifier is not ReadOnly:
-                may_be_absent = qualifier is NotRequired
-            inner, more = split_annotated(get_args(inner)[0])
-            metadata = (*more, *metadata)
-        read = inspect.Parameter(member, inspect.Parameter.KEYWORD_ONLY)
-        known = _parameter(read, annotate(inner, *metadata), documented.pop(member, ""))
-        yield replace(known, may_be_absent=may_be_absent)
 
 
 def _hints(
@@ -259,9 +215,8 @@ def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str
 
     parsed = docstring_parser.parse(text)
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
-    opening = gap.join(
-        each.strip() for each in (parsed.short_description, parsed.long_description) if each
-    )
+    parts = filter(None, (parsed.short_description, parsed.long_description))
+    opening = gap.join(each.strip() for each in parts)
     # Parameters, results and exceptions are of subclasses.
     notes = [each for each in parsed.meta if type(each) in (DocstringMeta, DocstringExample)]
     parameters = {

@@ -13,18 +13,10 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
-from pydantic_core import (
-    CoreConfig,
-    CoreSchema,
-    PydanticCustomError,
-    PydanticSerializationUnexpectedValue,
-    SchemaSerializer,
-    SchemaValidator,
-    to_jsonable_python,
-)
+import pydantic_core
+from pydantic_core import CoreConfig, PydanticCustomError, SchemaSerializer, SchemaValidator
 
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, with_parts
 from mcp_bridge.schemas.limits import Key, check_hashes, count_step, hashes_choosable, with_keys
@@ -60,7 +52,7 @@ _STOPPABLE: Final = frozenset(
 )
 # Returns the value that it is called with, without a function of Python's own for every call.
 _SAME: Final = functools.partial(dict[object, object]().get, None)
-# Those that Python has and JSON has not: an array, a text and an object stand for them.
+# Kinds that Python has and JSON has not: an array, a text and an object stand for them.
 _OF_JSON: Final = frozenset({"tuple", "bytes", "deque", "counter", "frozendict", "ordered-dict"})
 # For definitions, which stand beside the model and have nothing of its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
@@ -69,47 +61,41 @@ _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
 class _Options(NamedTuple):
-    receives: bool
-    guards: Mapping[str, Convert]
+    read_integer: Convert | None
     stops_early: bool
     counts_unions: bool
     is_key: bool = False
 
 
 def strict_validator(
-    schema: Mapping[str, object],
-    *,
-    receives: bool = False,
-    guards: Mapping[str, Convert] = MappingProxyType({}),
-    stops_early: bool = False,
+    schema: Mapping[str, object], *, read_integer: Convert | None = None, stops_early: bool = False
 ) -> SchemaValidator:
     """
     Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
-    With ``receives`` its values go through the functions given to on_receipt(). ``guards`` read the
-    values of core types before pydantic does, in its lax mode. With ``stops_early`` it reads an
-    array or a dict no further than to the first error in it.
+    With ``read_integer``, which reads integers before pydantic does, its values go through the
+    functions given to on_receipt(). With ``stops_early`` an array or a dict is read no further than
+    to the first error in it.
     """
-    options = _Options(receives, guards, stops_early, schema["type"] == "definitions")
+    options = _Options(read_integer, stops_early, schema["type"] == "definitions")
+    tightened = _tightened({**schema}, options)
     # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
-    return plain_validator(
-        change_root(
-            _tightened({**schema}, options), lambda root: _with_function("before", _SAME, root)
-        ),
-        _DEFINITIONS,
-    )
+    whole = change_root(tightened, lambda root: _with_function("before", _SAME, root))
+    return plain_validator(whole, _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
     """Return a validator that enforces a rewritten core schema in nested classes too."""
     # The prebuilt validators of nested classes know nothing of how the schema was rewritten.
-    return SchemaValidator(cast(CoreSchema, schema), config, _use_prebuilt=False)
+    return SchemaValidator(cast(pydantic_core.CoreSchema, schema), config, _use_prebuilt=False)
 
 
 def serializer(schema: CoreNode, config: CoreConfig) -> SchemaSerializer:
     """Return a serializer that writes bytes as the base64 of RFC 4648, section 4, not section 5."""
     # The prebuilt serializers of nested classes write the other alphabet.
-    return SchemaSerializer(cast(CoreSchema, _encoded(schema)), config, _use_prebuilt=False)
+    return SchemaSerializer(
+        cast(pydantic_core.CoreSchema, _encoded(schema)), config, _use_prebuilt=False
+    )
 
 
 def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
@@ -127,7 +113,7 @@ def _encoded(schema: CoreNode) -> CoreNode:
 
 def _base64(data: object) -> str:
     if not isinstance(data, bytes | bytearray):
-        raise PydanticSerializationUnexpectedValue("no bytes")
+        raise pydantic_core.PydanticSerializationUnexpectedValue("no bytes")
     return base64.b64encode(data).decode("ascii")
 
 
@@ -135,14 +121,18 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     """Return a core schema with a guard in front of every part that needs one."""
     inner = with_parts(schema, lambda part: _tightened(part, options))
     if "keys_schema" in schema:
-        # The keys of JSON objects are texts, also those that are read as numbers.
-        keys = _tightened(schema["keys_schema"], options._replace(is_key=True))
-        inner["keys_schema"] = _of_texts(keys)
+        inner["keys_schema"] = _tightened(schema["keys_schema"], options._replace(is_key=True))
     kind = str(inner.get("type"))
-    own = None if options.is_key else options.guards.get(kind)
+    guard = _guard(kind, schema)
+    if kind == "union" and options.counts_unions:
+        guard = count_step
+    elif kind == "int" and not options.is_key:
+        guard = options.read_integer
     if "strict" in inner:
         inner["strict"] = True
-    if kind in _OF_JSON or kind in _TEXTS or own is not None:
+    # The keys of JSON objects are texts, also those that are read as numbers.
+    is_text = options.is_key and kind in ("int", "float", "bool")
+    if is_text or kind in _OF_JSON or kind in _TEXTS or (kind == "int" and guard is not None):
         # The guard passes values of the right form only. In a union, only the lax mode lets a float
         # go to the branch of floats first.
         inner["strict"] = False
@@ -151,7 +141,8 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
         inner["config"] = {**inner.get("config", {}), "strict": True}
     if kind == "tagged-union":
         # A tag that is a member of an enum is sent as its value.
-        inner["choices"] = {to_jsonable_python(tag): each for tag, each in inner["choices"].items()}
+        read = pydantic_core.to_jsonable_python
+        inner["choices"] = {read(tag): each for tag, each in inner["choices"].items()}
     reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
     after: list[Convert] = []
     if kind == "named-tuple":
@@ -169,24 +160,15 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     elif hashes_choosable(schema):
         inner["keys_schema"] = _with_function("after", Key, inner["keys_schema"])
         after = [with_keys]
-    elif options.receives and kind in _CONVERTERS and "tz_constraint" not in inner:
+    elif options.read_integer and kind in _CONVERTERS and "tz_constraint" not in inner:
         after = [_CONVERTERS[kind]]
     if options.stops_early and inner.get("type") in _STOPPABLE:
         inner["fail_fast"] = True
     for each in after:
         inner = _with_function("after", each, inner)
-    if kind == "union" and options.counts_unions:
-        guard: Convert | None = count_step
-    else:
-        guard = own or _guard(kind, schema)
     if guard is not None:
         inner = _with_function("before", guard, inner)
     return {**inner, **reference}
-
-
-def _of_texts(schema: CoreNode) -> CoreNode:
-    inner = with_parts(schema, _of_texts)
-    return {**inner, "strict": False} if inner.get("type") in ("int", "float", "bool") else inner
 
 
 def _with_function(when: str, function: Callable[..., object], schema: CoreNode) -> CoreNode:
@@ -199,30 +181,24 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
         return functools.partial(_check_text, kind, *_TEXTS[kind])
     if kind not in ("literal", "enum"):
         return None
-    if kind == "literal":
-        members = values = schema["expected"]
-    else:
-        members, values = schema["members"], [each.value for each in schema["members"]]
+    members = schema["expected" if kind == "literal" else "members"]
+    values = members if kind == "literal" else [each.value for each in members]
     # pydantic itself finds texts and null. It finds numbers and booleans equal, as Python does, and
     # takes nothing else in its form of JSON, such as the value of an enum's member in a literal.
     if all(value is None or isinstance(value, str) for value in values):
         return None
-    choices = [to_jsonable_python(each) for each in members]
+    choices = [pydantic_core.to_jsonable_python(each) for each in members]
     # The first of equal ones. Aliases of an enum are members too.
     known = dict(zip(map(canonical_text, choices[::-1]), members[::-1], strict=True))
-    return functools.partial(
-        _check_choice, known, ", ".join(dict.fromkeys(map(json.dumps, choices)))
-    )
+    wanted = ", ".join(dict.fromkeys(map(json.dumps, choices)))
+    return functools.partial(_check_choice, known, wanted)
 
 
 def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object) -> object:
-    if isinstance(value, str):
-        fits = pattern.fullmatch(value) is not None
-    else:
-        fits = kind == "decimal" and type(value) in (int, float)
-    if fits:
-        return value
-    raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
+    is_number = kind == "decimal" and type(value) in (int, float)
+    if not is_number and not (isinstance(value, str) and pattern.fullmatch(value)):
+        raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
+    return value
 
 
 def _check_choice(known: Mapping[str, object], wanted: str, value: object) -> object:

@@ -161,18 +161,11 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, dict | list) else 0
 
 
-def price_of(schema: JSONSchema) -> int:
-    """Return about the steps that one small value costs, without those of its subschemas."""
-    return sum(_PRICES.get(name, 1) + _size(value) // 16 for name, value in schema.items())
-
-
 def _counted(name: str, keyword: Keyword) -> Keyword:
     price, goes_through = _PRICES.get(name, 1), name in _GO_THROUGH
 
     def check(validator: Validator, value: Any, instance: object, schema: JSONSchema) -> Any:
-        size = _size(value)
-        if goes_through and isinstance(instance, dict | list):
-            size += len(instance)
+        size = _size(value) + (_size(instance) if goes_through else 0)
         _spend(price + size // 16)
         return keyword(validator, value, instance, schema)
 
@@ -181,11 +174,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 @lru_cache(maxsize=2048)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """
-    Return pydantic's search for a pattern, which takes time linear in the length of a text.
-
-    Raises ValueError for a pattern that it cannot read, such as one with look-around.
-    """
+    """Return pydantic's linear search for a pattern. Raises ValueError where it cannot read it."""
     text = pydantic_core.core_schema.str_schema(pattern=pattern)
     try:
         return pydantic_core.SchemaValidator(text).isinstance_python
@@ -220,11 +209,8 @@ def _additional_properties(
         return
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
     _spend(len(instance) * len(patterns))
-    extra = [
-        name
-        for name in instance
-        if name not in known and not any(matcher(pattern)(name) for pattern in patterns)
-    ]
+    unnamed = [name for name in instance if name not in known]
+    extra = [name for name in unnamed if not any(matcher(each)(name) for each in patterns)]
     if wanted is not False:
         for name in extra:
             yield from validator.descend(instance[name], wanted, path=name)
@@ -275,10 +261,6 @@ def _enum(validator: Validator, values: list[Any], instance: object, *rest: obje
         yield ValidationError("is none of the values")
 
 
-def _const(validator: Validator, value: object, instance: object, *rest: object) -> Errors:
-    return _enum(validator, [value], instance)
-
-
 def _text_of(value: object) -> str:
     text = canonical_text(value)
     _spend(1 + len(text) // 16)
@@ -321,11 +303,6 @@ def _is_date_time(text: str) -> bool:
     return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(known.upper()))
 
 
-def _is_uri(text: str) -> bool:
-    plain = text.isascii() and text.isprintable() and " " not in text
-    return plain and bool(urlsplit(text).scheme)
-
-
 def _add_format(name: str, is_valid: Callable[[str], bool]) -> None:
     # A value that is no text is of every format (JSON Schema Validation, section 7.1).
     FORMATS.checks(name, ValueError)(lambda value: not isinstance(value, str) or is_valid(value))
@@ -337,13 +314,13 @@ NO_FORMATS: Final = FormatChecker(formats=())
 FORMATS: Final = FormatChecker(formats=())
 _add_format("date-time", _is_date_time)
 _add_format("time", lambda text: _is_date_time(f"2000-01-01T{text}"))
-_add_format("uri", _is_uri)
+_add_format("uri", lambda text: bool(re.fullmatch("[!-~]+", text) and urlsplit(text).scheme))
 FORMATS.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **FORMATS.checkers}
 
 _KEYWORDS: Final[dict[str, Keyword]] = {
     **Draft202012Validator.VALIDATORS,
     "additionalProperties": _additional_properties,
-    "const": _const,
+    "const": lambda validator, value, instance, schema: _enum(validator, [value], instance),
     "contentEncoding": _content_encoding,
     "enum": _enum,
     "format": _format,
@@ -404,15 +381,16 @@ class SchemaValidator:
         except SchemaError as error:
             place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
             raise ValueError(f"its {name} is not valid at {place}: {text}") from error
-        # Of one small value.
-        self._price = sum(map(price_of, document.subschemas))
+        # About the steps that one small value costs.
+        self._price = sum(
+            _PRICES.get(name, 1) + _size(value) // 16
+            for part in document.subschemas
+            for name, value in part.items()
+        )
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
-        self._validator = Bounded(
-            plain,
-            registry=Registry(),
-            format_checker=FORMATS if asserts_formats else NO_FORMATS,
-        )
+        formats = FORMATS if asserts_formats else NO_FORMATS
+        self._validator = Bounded(plain, registry=Registry(), format_checker=formats)
 
     def errors(self, instance: object) -> list[InstanceError]:
         """
@@ -515,28 +493,25 @@ def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[In
         for each in meant:
             yield from _explained(each, may_be_null=not each.path)
         return
-    text = _explain(error)
-    if may_be_null and error.validator in ("type", "enum", "const"):
-        text += " or null"
-    yield InstanceError(str(error.validator or "false"), text, tuple(error.absolute_path))
-
-
-def _explain(error: ValidationError) -> str:
-    """Return an error as a sentence of at most 300 characters, without the value itself."""
     wanted: Any = error.validator_value
     match error.validator:
         case "type":
             names = [wanted] if isinstance(wanted, str) else wanted
-            return f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
+            text = f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
         case "enum":
             more = ", …" if len(wanted) > _MANY else ""
-            return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
+            text = f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}"
         case "oneOf" if error.context:
-            return "fits none of the schemas in 'oneOf'"
+            text = "fits none of the schemas in 'oneOf'"
         case keyword if keyword in _SENTENCES:
-            return cut(_SENTENCES[keyword].format(_json(wanted)), 300)
-    # The other keywords name members: those of this package, and the ones of the schema's own.
-    return cut(error.message, 300)
+            text = _SENTENCES[keyword].format(_json(wanted))
+        case _:
+            # These name members: those of this package, and the ones of the schema's own.
+            text = error.message
+    text = cut(text, 300)
+    if may_be_null and error.validator in ("type", "enum", "const"):
+        text += " or null"
+    yield InstanceError(str(error.validator or "false"), text, tuple(error.absolute_path))
 
 
 def _json(value: object) -> str:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -135,15 +136,11 @@ def change_subschemas(schema: JSONSchema, change: Callable[[Any], object]) -> di
     """Return a copy of a schema, with what ``change`` returns for each subschema, but booleans."""
     result = dict(schema)
     for keyword, key, subschema in subschemas(schema):
-        if not isinstance(subschema, Mapping):
-            continue
-        if key is None:
-            result[keyword] = change(subschema)
-        else:
-            values = schema[keyword]
-            if result[keyword] is values:
-                result[keyword] = list(values) if isinstance(values, list) else dict(values)
-            result[keyword][key] = change(subschema)
+        if key is not None and result[keyword] is schema[keyword]:
+            result[keyword] = copy(schema[keyword])
+        if isinstance(subschema, Mapping):
+            holder: Any = result if key is None else result[keyword]
+            holder[keyword if key is None else key] = change(subschema)
     return result
 
 
@@ -166,15 +163,24 @@ class SchemaDocument:
         self._targets: dict[int, dict[str, object]] = {}
         seen: set[int] = set()
         # What resolves the references of a schema, or None for those that are the root's own.
-        pending: list[tuple[JSONSchema, Any]] = [(root, self._resolver if "$id" in root else None)]
+        pending: list[tuple[Any, Any]] = [(root, self._resolver if "$id" in root else None)]
         referring: list[tuple[JSONSchema, Any]] = []
         while pending or referring:
             if not pending:
                 # Only when all else is found: a target may stand within an $id, or nowhere else.
-                pending += self._resolve(*referring.pop())
+                schema, resolver = referring.pop()
+                targets = self._targets[id(schema)] = {}
+                for keyword, reference, found in _lookup(schema, resolver or self._resolver):
+                    if found is not None:
+                        targets[keyword] = found.contents
+                        pending.append((found.contents, found.resolver))
+                    else:
+                        # Documents within may have an $id: only a lookup tells if one leads out.
+                        is_inside = reference.startswith("#")
+                        (self.unresolved if is_inside else self.external).append(reference)
                 continue
             schema, resolver = pending.pop()
-            if id(schema) in seen:
+            if not isinstance(schema, Mapping) or id(schema) in seen:
                 continue
             if len(seen) >= MOST_READ:
                 raise ValueError(f"it has more than {MOST_READ} subschemas")
@@ -183,14 +189,13 @@ class SchemaDocument:
             if any(keyword in schema for keyword in REFERENCES):
                 referring.append((schema, resolver))
             for _, _, each in subschemas(schema):
-                if isinstance(each, Mapping):
-                    inner = resolver
-                    if "$id" in each:
-                        from referencing.jsonschema import DRAFT202012
+                inner = resolver
+                if isinstance(each, Mapping) and "$id" in each:
+                    from referencing.jsonschema import DRAFT202012
 
-                        resource = DRAFT202012.create_resource(each)
-                        inner = (resolver or self._resolver).in_subresource(resource)
-                    pending.append((each, inner))
+                    resource = DRAFT202012.create_resource(each)
+                    inner = (resolver or self._resolver).in_subresource(resource)
+                pending.append((each, inner))
 
     @cached_property
     def _resolver(self) -> Any:
@@ -207,11 +212,7 @@ class SchemaDocument:
         return registry.resolver(resource.id() or "")
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
-        """
-        Return the schemas that a schema refers to, by keyword ("$ref", "$dynamicRef").
-
-        A schema that is not in the document is read as if it stood at its root.
-        """
+        """Return what a schema refers to, by keyword; one from elsewhere is read as the root."""
         if id(schema) in self._targets or not any(each in schema for each in REFERENCES):
             return self._targets.get(id(schema), {})
         found = _lookup(schema, self._resolver)
@@ -271,19 +272,6 @@ class SchemaDocument:
                 pending += self.targets(each).values()
                 pending += (part.schema for part in subschemas(each) if part.keyword in IN_PLACE)
         return list(found.values())
-
-    def _resolve(self, schema: JSONSchema, resolver: Any) -> Iterator[tuple[JSONSchema, Any]]:
-        """Keep the targets of a schema, and yield them with what resolves their references."""
-        targets = self._targets[id(schema)] = {}
-        for keyword, reference, found in _lookup(schema, resolver or self._resolver):
-            if found is None:
-                # Documents within may have an $id: only a lookup tells whether one leads out.
-                outside = not reference.startswith("#")
-                (self.external if outside else self.unresolved).append(reference)
-            else:
-                targets[keyword] = found.contents
-                if isinstance(found.contents, Mapping):
-                    yield found.contents, found.resolver
 
 
 def _below(schema: JSONSchema, key: str | int) -> list[object]:
@@ -421,20 +409,15 @@ class Bundler:
 
     def inlined(self, schema: JSONSchema) -> JsonSchemaValue:
         """Return a schema whose only ``$defs`` are the recursive definitions."""
-        loops = {
-            self._name(each): each for each in sorted(self.reached(schema)) if self._is_loop(each)
-        }
+        found = filter(self._is_loop, sorted(self.reached(schema)))
+        loops = {self._name(each): each for each in found}
         whole = self._bundled(schema, self._is_loop)
         if loops:
             whole["$defs"] = {name: self._in_place(each) for name, each in loops.items()}
         return whole
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
-        """
-        Return the schema inlined or, if that is too large, with all its definitions in ``$defs``.
-
-        Raises TooLarge if both exceed the bounds.
-        """
+        """Return it inlined, or else with all its definitions. Raises TooLarge if both are."""
         found, size = [], 0
         for each in self.reached(schema):
             found.append(each)
@@ -493,8 +476,8 @@ class Bundler:
     def _name(self, reference: str) -> str:
         """Return the unique name of a definition in ``$defs``."""
         if reference not in self._names:
-            # SchemaGenerator numbers definitions of the same name.
-            last = re.sub(r"^[0-9]+__", "", reference.rpartition("/")[2])
+            # pydantic puts modules before names that several classes have.
+            last = reference.rpartition("/")[2].rpartition("__")[2]
             last = re.sub(r"[^A-Za-z0-9_.-]+", "_", last) or "root"
             name, number = last, 1
             while name in self._names.values():

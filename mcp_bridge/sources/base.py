@@ -109,17 +109,16 @@ class Source(ABC):
 
     def check_no_tools(self) -> Sequence[checks.CheckMessage]:
         """Return the message of a source that has found no tools and said nothing, if any."""
-        finding = None if self.messages else self.no_tools()
-        if finding is None:
+        if self.messages or (finding := self.no_tools()) is None:
             return []
         why, hint = finding
         default = "" if self.alias in conf.SOURCES else " (the default)"
         text = f"{self.place}{default} has no tools: {why}."
         return [checks.Warning(text, hint=hint, id="mcp_bridge.W012")]
 
-    def report(self, id: str, text: str, hint: str) -> None:
+    def report(self, id: str, text: str, hint: str, warning: Any = checks.Warning) -> None:
         """Add a message of this package: an error where ``id`` begins with E, else a warning."""
-        kind = checks.Error if id.startswith("E") else checks.Warning
+        kind = checks.Error if id.startswith("E") else warning
         self.messages.append(kind(text, hint=hint, id=f"mcp_bridge.{id}"))
 
     @property
@@ -147,10 +146,9 @@ class Line:
 
     def means(self, names: Sequence[str], *, guarded: bool = False) -> bool:
         """Return whether it chooses the operation of these names; a ``guarded`` one by no ``*``."""
-        is_exact = self.pattern in names
-        if not is_exact and not any(fnmatchcase(each, self.pattern) for each in names):
+        is_meant = self.pattern in names or not guarded
+        if not any(each == self.pattern or fnmatchcase(each, self.pattern) for each in names):
             return False
-        is_meant = is_exact or not guarded
         (self.used if is_meant else self.left_out).add(names[0])
         return is_meant
 
@@ -248,14 +246,13 @@ class OperationSource(Source, Generic[Operation]):
         except LeftOut:
             return None
         except tuple(TRANSIENT) as exception:
-            self.messages.append(
-                NotYet(
-                    f"{self.where(operation)} is not served yet, since its types read from the "
-                    f"database: {first_line(exception)}.",
-                    hint="Run manage.py migrate and add the rows that are missing: a process that "
-                    "runs already tries again by itself.",
-                    id="mcp_bridge.W019",
-                )
+            self.report(
+                "W019",
+                f"{self.where(operation)} is not served yet, since its types read from the "
+                f"database: {first_line(exception)}.",
+                "Run manage.py migrate and add the rows that are missing: a process that runs "
+                "already tries again by itself.",
+                NotYet,
             )
             return None
         except Exception as exception:
@@ -312,21 +309,13 @@ class OperationSource(Source, Generic[Operation]):
     def chosen_by(
         self, mark: ToolOptions | None, names: Sequence[str], *, guarded: bool = False
     ) -> ToolOptions | None:
-        """
-        Return the options of a mark over those of the lines that mean an operation; None if none.
-
-        Of an option, that of a later line wins; permissions and scopes add up.
-        """
+        """Return a mark's options over those of the lines that mean its operation, if any."""
         for line in reversed([each for each in self.lines if each.means(names, guarded=guarded)]):
             mark = line.options if mark is None else mark.under(line.options)
         return mark
 
     def withhold(self, where: str, reason: Exception | str, module: str = "") -> None:
-        """
-        Add the message on an operation that is to be a tool and cannot be.
-
-        It is a warning if a package has it that the site cannot repair: no command stops for it.
-        """
+        """Add the message on an operation that cannot be a tool: a warning if a package has it."""
         error, warning, hint = self.not_served
         error = "E005" if isinstance(reason, IllegalName) else error
         text = f"{where} is marked as a tool but not served: {first_line(reason)}."
@@ -364,17 +353,9 @@ def first_line(text: Exception | str) -> str:
 
 
 def own_line(exception: Exception, within: str = "") -> str | None:
-    """
-    Return "path:line" of the site's own code that is nearest to an error; None if there is none.
-
-    ``within`` is the name that the code must have. The standard library, installed packages and
-    this package are skipped.
-    """
-    lines = [
-        (each.filename, each.lineno)
-        for each in extract_tb(exception.__traceback__)
-        if within in ("", each.name)
-    ]
+    """Return "path:line" of the site's code, named ``within``, that is nearest to an error."""
+    frames = extract_tb(exception.__traceback__)
+    lines = [(each.filename, each.lineno) for each in frames if within in ("", each.name)]
     if isinstance(exception, SyntaxError) and exception.filename:
         lines.append((exception.filename, exception.lineno))
     libraries = get_path("stdlib"), str(Path(mcp_bridge.__file__).parent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -25,13 +24,7 @@ MODULE: Final = "mcp_tools"
 
 
 class FunctionSource(MarkedSource):
-    """
-    Tools from the modules ``mcp_tools`` of the installed apps.
-
-    Marked functions, and marked methods of classes with ``@mcp_toolset``, that are defined there
-    or, where it is a package, below it. OPTIONS: ``modules``, a list of dotted paths of further
-    modules, and ``prefix``, put before every name.
-    """
+    """Tools from marked functions and methods in the modules ``mcp_tools`` of installed apps."""
 
     known_options = {
         "modules": (list | tuple, "a list of dotted paths"),
@@ -52,11 +45,9 @@ class FunctionSource(MarkedSource):
         return f"no function in {', '.join(modules) or 'its modules'} is marked", hint
 
     def _modules(self) -> Iterator[ModuleType]:
-        named = [
-            f"{config.name}.{MODULE}"
-            for config in apps.get_app_configs()
-            if config.module is not None and module_has_submodule(config.module, MODULE)
-        ]
+        configs = [each for each in apps.get_app_configs() if each.module is not None]
+        having = [each for each in configs if module_has_submodule(each.module, MODULE)]
+        named = [f"{each.name}.{MODULE}" for each in having]
         for path in dict.fromkeys((*named, *self.options.get("modules", []))):
             try:
                 yield import_module(path)
@@ -70,14 +61,14 @@ class FunctionSource(MarkedSource):
 
     def _marked_in(self, module: ModuleType) -> Iterator[MarkedFunction]:
         """Yield what is marked and defined in a module, in the order of its names there."""
-        own = re.compile(rf"{re.escape(module.__name__)}(\.|$)")
         prefix = self.options.get("prefix", "")
         # No isinstance(), which has lazy objects do their work; and each once, however many names
         # it has.
         defined = {
             id(value): value
             for value in list(vars(module).values())
-            if issubclass(type(value), type | FunctionType) and own.match(value.__module__ or "")
+            if issubclass(type(value), type | FunctionType)
+            and f"{value.__module__}.".startswith(f"{module.__name__}.")
         }
         toolsets: list[type] = []
         for value in defined.values():
@@ -125,25 +116,24 @@ class FunctionSource(MarkedSource):
             shared = snake_case(kind.__name__) if toolset.prefix is None else toolset.prefix
             named = prefix + (options.name or separator.join(filter(None, (shared, name))))
             owner = (lambda context: kind) if isinstance(method, classmethod) else make
-            filled = None
-            if not isinstance(method, staticmethod):
-                # The first parameter is an instance, or the class.
-                filled = next(iter(inspect.signature(function).parameters), "self")
+            # The first parameter is an instance, or the class.
+            first = next(iter(inspect.signature(function).parameters), "self")
+            filled = None if isinstance(method, staticmethod) else first
             yield MarkedFunction(named, function, options, filled=filled, fill=owner)
 
 
 def _maker(kind: type) -> Callable[[Context], object]:
     """Return what makes an instance for a call. Raises ValueError, and what reading hints does."""
+    given = None
     initialize: Any = inspect.getattr_static(kind, "__init__")
-    if initialize is object.__init__:
-        return lambda context: kind()
-    own = next(iter(inspect.signature(initialize).parameters), "self")
-    signature = Signature.of(initialize, skip=[own])
-    for parameter in signature.parameters:
-        if parameter.default is MISSING:
-            raise ValueError(
-                f"its __init__ takes {parameter.name!r}, which nobody gives: only a parameter "
-                "annotated Context is filled"
-            )
-    given = signature.context
+    if initialize is not object.__init__:
+        own = next(iter(inspect.signature(initialize).parameters), "self")
+        signature = Signature.of(initialize, skip=[own])
+        given = signature.context
+        for parameter in signature.parameters:
+            if parameter.default is MISSING:
+                raise ValueError(
+                    f"its __init__ takes {parameter.name!r}, which nobody gives: only a parameter "
+                    "annotated Context is filled"
+                )
     return (lambda context: kind(**{given: context})) if given else lambda context: kind()

@@ -7,8 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -16,14 +14,7 @@ from asgiref.sync import iscoroutinefunction
 from mcp_bridge.calls.arguments import plain_checker, typed_checker
 from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
-from mcp_bridge.features import (
-    AccessRule,
-    Context,
-    Tool,
-    ToolCall,
-    ToolOptions,
-    dotted_name,
-)
+from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.protocol import LATEST, CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
@@ -61,9 +52,8 @@ class MarkedFunction:
         self.function = function
         self.is_marked = options is not None
         self.options = options = options or ToolOptions()
-        self.access = AccessRule.of(
-            options.public, options.permissions, predicate, None, options.scopes
-        )
+        needs = options.public, options.permissions, predicate, None, options.scopes
+        self.access = AccessRule.of(*needs)
         # The names of parameters that callers do not give.
         self.skip = () if filled is None else (filled,)
         self.fill = fill
@@ -80,7 +70,7 @@ class MarkedFunction:
     ) -> Callable[[ToolCall], Any]:
         """Return what runs this function, or its precheck; a coroutine function where it is one."""
         filled = signature.hidden.intersection(self.skip)
-        renamed = signature.renamed
+        renamed, by_position = signature.renamed, signature.positional_only
 
         def invoke(call: ToolCall) -> Any:
             values = {renamed.get(name, name): each for name, each in call.arguments.items()}
@@ -89,10 +79,9 @@ class MarkedFunction:
             for name in filled:
                 assert self.fill is not None
                 values[name] = self.fill(call.context)
-            if not signature.positional_only:
-                return function(**values)
-            positional, keywords = signature.bind(values)
-            return function(*positional, **keywords)
+            # Defaults fill positions.
+            positional = [values.pop(name, default) for name, default in by_position.items()]
+            return function(*positional, **values)
 
         async def ainvoke(call: ToolCall) -> object:
             return await invoke(call)
@@ -111,6 +100,7 @@ class MarkedFunction:
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
         described = options.description is not None
+        defaults = {each.name: each.default for each in signature.parameters}
         tool = Tool(
             name=self.name,
             title=options.title,
@@ -126,9 +116,7 @@ class MarkedFunction:
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
-            precheck=self.precheck(
-                lambda own: {each.name: each.default for each in signature.parameters}
-            ),
+            precheck=self.precheck(lambda own: defaults),
             access=self.access,
             conditions=self.conditions,
             headers=header_parameters(given or inputs.schema),
@@ -158,12 +146,7 @@ class MarkedFunction:
     def precheck(
         self, defaults: Callable[[Signature], Mapping[str, Any]]
     ) -> Callable[[ToolCall], object] | None:
-        """
-        Return the precheck, run as the function is, with those arguments that it takes.
-
-        ``defaults`` returns the values of all parameters of the tool that are not sent, or MISSING.
-        Raises ValueError where it takes what the tool does not.
-        """
+        """Return the precheck, with the arguments that it takes, over ``defaults`` of the tool."""
         function = self.options.precheck
         if function is None:
             return None
@@ -171,8 +154,7 @@ class MarkedFunction:
         own = Signature.of(function, skip=skip)
         known, invoke = defaults(own), self.invoker(function, own)
         for each in own.parameters:
-            is_needed = each.default is MISSING and not each.may_be_absent
-            if is_needed and each.name not in known:
+            if each.default is MISSING and each.name not in known:
                 raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
         given = {name: each for name, each in known.items() if each is not MISSING}
         names = {each.name for each in own.parameters}
@@ -240,10 +222,8 @@ def operation_tool(
     def defaults(own: Signature) -> Mapping[str, Any]:
         # What is not sent is the schema's default, or None, but for what the precheck has itself.
         needed = {each.name for each in own.parameters if each.default is MISSING}
-        return {
-            name: each.get("default") if name in needed else MISSING
-            for name, each in schema.get("properties", {}).items()
-        }
+        known = schema.get("properties", {})
+        return {name: known[name].get("default") if name in needed else MISSING for name in known}
 
     return Tool(
         name=name,
@@ -275,17 +255,10 @@ def location(function: Callable[..., object]) -> str:
     return f"{shown(code.co_filename)}:{code.co_firstlineno}"
 
 
-def shown(filename: str) -> Path:
+def shown(filename: str) -> str:
     """Return the path of a file as people read it: below this directory, or as it is imported."""
-    return _shown(filename, os.getcwd(), tuple(sys.path))
-
-
-# Many functions stand in one file.
-@lru_cache(maxsize=64)
-def _shown(filename: str, directory: str, imported: tuple[str, ...]) -> Path:
-    path = Path(filename)
-    # The longest of them, so that no part of where a site is installed is shown. Where a process
-    # runs in the topmost directory, all files are below it.
-    above = [Path(each) for each in (directory, *imported) if each and path.is_relative_to(each)]
-    nearest = max(above, key=lambda each: len(each.parts), default=path.parent)
-    return path.relative_to(nearest)
+    # The longest of them, so that no part of where a site is installed is shown.
+    above = [os.path.join(each, "") for each in (os.getcwd(), *filter(None, sys.path))]
+    own = filename.removesuffix(os.path.basename(filename))
+    nearest = max((each for each in above if filename.startswith(each)), key=len, default=own)
+    return filename.removeprefix(nearest)

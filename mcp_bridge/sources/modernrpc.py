@@ -1,10 +1,8 @@
 """
 Marked procedures of django-modern-rpc's RpcServers.
 
-The servers are found in the URLconf, where their views carry them, or named in OPTIONS["servers"].
-Of django-modern-rpc this uses what it documents: an RpcServer's procedures, their wrappers, its
-error handler, and RpcRequestContext. Calls do not go through ``ProcedureWrapper.execute``, which
-takes a TypeError raised inside a procedure for wrong parameters.
+Calls do not go through ``ProcedureWrapper.execute``, which takes a TypeError raised inside a
+procedure for wrong parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import FunctionType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 from django.utils.module_loading import import_string
 from modernrpc import Protocol, RpcRequestContext
@@ -45,12 +43,7 @@ _OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
 class ModernRPCSource(MarkedSource):
-    """
-    Tools from RpcServers.
-
-    OPTIONS: ``servers``, a list of dotted paths (default: those in the URLconf), ``prefix``, put
-    before every name, and ``expose``: "all" offers the procedures without a mark.
-    """
+    """Tools from RpcServers: those in the URLconf, or those that the option ``servers`` names."""
 
     known_options = {
         "servers": (object, "a list of dotted paths"),
@@ -148,11 +141,8 @@ class Procedure(MarkedFunction):
         self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions | None
     ) -> None:
         predicate = None if is_open(wrapper) else self._is_permitted
-        super().__init__(
-            *(name, wrapper.func_or_coro, options, predicate),
-            filled=wrapper.context_target or None,
-            fill=self.rpc_context,
-        )
+        given = name, wrapper.func_or_coro, options, predicate
+        super().__init__(*given, filled=wrapper.context_target or None, fill=self.rpc_context)
         self.server = server
         self.wrapper = wrapper
         if predicate is not None:
@@ -189,9 +179,7 @@ class Procedure(MarkedFunction):
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
 
 
-def _options_of(
-    wrapper: ProcedureWrapper, shared: Mapping[object, ToolOptions]
-) -> ToolOptions | None:
+def _options_of(wrapper: ProcedureWrapper, shared: Mapping[Any, ToolOptions]) -> ToolOptions | None:
     """Return the options of a procedure's mark, under those that its namespace shares."""
     own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
     return own.under(others) if own and others else own or others
@@ -233,11 +221,7 @@ def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOption
 
 
 def unregistered() -> list[FunctionType]:
-    """
-    Return the marked functions of the modules that are imported which nothing has registered.
-
-    Looked at are servers of the URLconf, and servers and namespaces that stand in a module.
-    """
+    """Return the marked functions of imported modules that neither a server nor a namespace has."""
     registries: list[RpcServer | RpcNamespace] = [server for server, _ in _served_servers()]
     marked: list[FunctionType] = []
     for name, module in sys.modules.copy().items():

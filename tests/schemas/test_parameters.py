@@ -110,8 +110,9 @@ def test_a_signature_is_as_its_row_says(
     assert inputs.schema.get("required", []) == needed
     check = typed_checker(inputs)
     for arguments, wanted in calls:
-        positional, keywords = signature.bind(check(arguments))
-        assert function(*positional, **keywords) == wanted
+        values = check(arguments)
+        positional = [values.pop(*each) for each in signature.positional_only.items()]
+        assert function(*positional, **values) == wanted
     for arguments in refused:
         with pytest.raises(InvalidArguments):
             check(arguments)

@@ -107,21 +107,13 @@ class Descriptors:
         if self._options[kind] is None:
             return {}
         # protobuf reads options with the classes of its default pool, which know none of these.
-        written = descriptor.GetOptions().SerializeToString()
-        options = self._options[kind].FromString(written) if written else None
-        return {} if options is None else {each.full_name: value for each, value in _set(options)}
+        options = self._options[kind].FromString(descriptor.GetOptions().SerializeToString())
+        return {each.full_name: value for each, value in options.ListFields()}
 
 
 def values_of(message: Message) -> dict[str, Any]:
     """Return the fields of a message that are set, by name; repeated ones as lists."""
-    return {
-        field.name: list(value) if field.is_repeated else value for field, value in _set(message)
-    }
-
-
-def _set(message: Message) -> Iterable[tuple[Descriptor, Any]]:
-    found: Iterable[tuple[Descriptor, Any]] = message.ListFields()
-    return found
+    return {it.name: list(value) if it.is_repeated else value for it, value in message.ListFields()}
 
 
 def in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]:

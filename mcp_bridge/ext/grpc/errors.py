@@ -58,9 +58,8 @@ def convert_error(exception: Exception, call: ToolCall) -> Exception:
 def _told(error: Any, call: ToolCall) -> ToolError | None:
     code, text = error.code(), cut(error.details() or "", _LONGEST)
     if code is _Code.RESOURCE_EXHAUSTED and "larger than max" in text:
-        return ToolError(
-            "The request or its answer is larger than may be sent: ask for less, or in parts."
-        )
+        text = "The request or its answer is larger than may be sent: ask for less, or in parts."
+        return ToolError(text)
     if code in _TOLD:
         if code is _Code.INVALID_ARGUMENT and (errors := list(_field_errors(error))):
             return InvalidArguments(errors[:_MOST])

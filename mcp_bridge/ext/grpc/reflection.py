@@ -7,10 +7,8 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-from grpc_reflection.v1alpha.reflection_pb2 import (
-    ServerReflectionRequest,
-    ServerReflectionResponse,
-)
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest as Request
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse as Response
 
 from mcp_bridge.ext.grpc.descriptors import Descriptors, in_order
 
@@ -22,20 +20,14 @@ _PATHS: Final = tuple(
 
 
 def reflect(channel: grpc.Channel, timeout: float) -> bytes:
-    """
-    Return the descriptor set of all services that a server has, but reflection itself.
-
-    It has no comments, since no server has any. Raises ValueError where the server does not answer,
-    or not to this.
-    """
+    """Return the descriptor set of a server's services. Raises ValueError for no answer."""
     files: dict[str, FileDescriptorProto] = {}
 
     def ask(**asked: str) -> Any:
-        (answer,) = _answers(channel, ServerReflectionRequest(**asked), timeout)
+        (answer,) = _answers(channel, Request(**asked), timeout)
         if answer.HasField("error_response"):
-            raise ValueError(
-                f"says of {[*asked.values()][0]}: {answer.error_response.error_message}"
-            )
+            named, error = [*asked.values()][0], answer.error_response.error_message
+            raise ValueError(f"says of {named}: {error}")
         for each in answer.file_descriptor_response.file_descriptor_proto:
             file = FileDescriptorProto.FromString(each)
             files[file.name] = file
@@ -44,9 +36,7 @@ def reflect(channel: grpc.Channel, timeout: float) -> bytes:
     for service in ask(list_services="*").list_services_response.service:
         if not service.name.startswith("grpc.reflection."):
             ask(file_containing_symbol=service.name)
-    while lacking := {
-        name for file in files.values() for name in file.dependency if name not in files
-    }:
+    while lacking := {each for file in files.values() for each in file.dependency} - files.keys():
         for name in sorted(lacking):
             ask(file_by_filename=name)
     written: bytes = FileDescriptorSet(file=in_order(files.values())).SerializeToString()
@@ -74,14 +64,12 @@ def _files_by_service(data: bytes) -> dict[str, FileDescriptorProto]:
     return found
 
 
-def _answers(
-    channel: grpc.Channel, request: ServerReflectionRequest, timeout: float
-) -> list[ServerReflectionResponse]:
+def _answers(channel: grpc.Channel, request: Request, timeout: float) -> list[Response]:
     for path in _PATHS:
         ask = channel.stream_stream(
             path,
-            request_serializer=ServerReflectionRequest.SerializeToString,
-            response_deserializer=ServerReflectionResponse.FromString,
+            request_serializer=Request.SerializeToString,
+            response_deserializer=Response.FromString,
         )
         try:
             return list(ask(iter([request]), timeout=timeout))

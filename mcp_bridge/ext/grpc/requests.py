@@ -34,6 +34,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 # What ParseDict puts before an error for each field that it is in.
 _WITHIN: Final = re.compile(r"Failed to parse (\w+) field: ")
 _MOST: Final = 25
+Place = tuple[str | int, ...]
 
 
 def request_checker(
@@ -53,11 +54,8 @@ def request_checker(
     validator = protovalidate.Validator() if has_rules else None
 
     def check(arguments: JSONObject) -> dict[str, object]:
-        sent = check_schema(_in_one_spelling(message, arguments))
-        errors = [
-            ArgumentError(path=pointer(place), type="oneof", message=text)
-            for place, text in _oneof_errors(message, sent, ())
-        ]
+        errors: list[ArgumentError] = []
+        sent = check_schema(_spelled(message, arguments, (), errors))
         request = make()
         if not errors:
             try:
@@ -77,17 +75,11 @@ def request_checker(
     return check
 
 
-def result_encoder(
-    descriptors: Descriptors, message: Descriptor
-) -> Callable[[Any], CallToolResult]:
-    """
-    Return an encoder of such messages.
-
-    It takes one, or a tuple: those of a stream, and whether the stream was cut.
-    """
+def result_encoder(descriptors: Descriptors, kind: Descriptor) -> Callable[[Any], CallToolResult]:
+    """Return an encoder of a message, or of those of a stream and whether it was cut."""
     known = _Known(descriptors)
     # A message that may be any value is wrapped always, as its schema says.
-    is_any_value = message.full_name == "google.protobuf.Value"
+    is_any_value = kind.full_name == "google.protobuf.Value"
 
     def plain(message: Message) -> Any:
         return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=known)
@@ -120,13 +112,22 @@ class _Known:
             return Empty.DESCRIPTOR
 
 
-def _in_one_spelling(message: Descriptor, value: Any) -> Any:
-    """Return a message without null members, its bytes in standard base64 with padding."""
+def _spelled(message: Descriptor, value: Any, place: Place, errors: list[ArgumentError]) -> Any:
+    """
+    Return a message without null members, its bytes in standard base64 with padding.
+
+    Added to ``errors`` is each message in which several members of a oneof were sent.
+    """
     if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
         return value
+    for oneof in message.oneofs:
+        given = [each.name for each in oneof.fields if value.get(each.name) is not None]
+        if len(given) > 1:
+            text = f"at most one of {', '.join(given)} may be given; send one of them"
+            errors.append(ArgumentError(path=pointer(place), type="oneof", message=text))
     fields = message.fields_by_name
     return {
-        name: _spelled(fields[name], each) if name in fields else each
+        name: _member(fields[name], each, (*place, name), errors) if name in fields else each
         for name, each in value.items()
         if each is not None or name not in fields or _is_null_a_value(fields[name])
     }
@@ -138,17 +139,18 @@ def _is_null_a_value(field: Descriptor) -> bool:
     return kind is not None and kind.full_name in known and not field.is_repeated
 
 
-def _spelled(field: Descriptor, value: Any) -> Any:
+def _member(field: Descriptor, value: Any, place: Place, errors: list[ArgumentError]) -> Any:
     if is_map(field):
+        if not isinstance(value, Mapping):
+            return value
         inner = field.message_type.fields_by_name["value"]
-        is_object = isinstance(value, Mapping)
-        return {key: _spelled(inner, each) for key, each in value.items()} if is_object else value
+        return {key: _item(inner, each, (*place, key), errors) for key, each in value.items()}
     if isinstance(value, list) and field.is_repeated:
-        return [_spelled_one(field, each) for each in value]
-    return _spelled_one(field, value)
+        return [_item(field, each, (*place, i), errors) for i, each in enumerate(value)]
+    return _item(field, value, place, errors)
 
 
-def _spelled_one(field: Descriptor, value: Any) -> Any:
+def _item(field: Descriptor, value: Any, place: Place, errors: list[ArgumentError]) -> Any:
     kind = field.message_type
     is_bytes = field.type == field.TYPE_BYTES or (
         kind is not None and kind.full_name == "google.protobuf.BytesValue"
@@ -156,33 +158,7 @@ def _spelled_one(field: Descriptor, value: Any) -> Any:
     if is_bytes and isinstance(value, str) and _BASE64.fullmatch(value):
         text = value.rstrip("=").replace("-", "+").replace("_", "/")
         return text + "=" * (-len(text) % 4)
-    return value if kind is None else _in_one_spelling(kind, value)
-
-
-def _oneof_errors(
-    message: Descriptor, value: object, place: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the place of each message in which several members of a oneof were sent."""
-    if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
-        return
-    for oneof in message.oneofs:
-        given = [each.name for each in oneof.fields if value.get(each.name) is not None]
-        if len(given) > 1:
-            yield place, f"at most one of {', '.join(given)} may be given; send one of them"
-    for field in message.fields:
-        if field.message_type is None or field.name not in value:
-            continue
-        below, inner, each = (*place, field.name), field.message_type, value[field.name]
-        if is_map(field):
-            inner = inner.fields_by_name["value"].message_type
-            items: Any = each.items() if inner is not None and isinstance(each, Mapping) else ()
-        elif field.is_repeated:
-            items = enumerate(each) if isinstance(each, list) else ()
-        else:
-            yield from _oneof_errors(inner, each, below)
-            continue
-        for key, item in items:
-            yield from _oneof_errors(inner, item, (*below, key))
+    return value if kind is None else _spelled(kind, value, place, errors)
 
 
 def _parse_error(text: str) -> ArgumentError:

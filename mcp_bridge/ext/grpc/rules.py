@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Message, values_of
 from mcp_bridge.schemas import validation as bounded
@@ -23,22 +23,13 @@ _TOLD: Final = {
 }
 
 
-class Keywords(NamedTuple):
-    """Keywords for a schema, and sentences on what no keyword says."""
-
-    keywords: dict[str, Any]
-    notes: list[str]
-
-
-def keywords_of(rules: Message, field: Descriptor, schema: Mapping[str, Any]) -> Keywords:
-    """
-    Return the schema of a field, or of one value of it, with its rules (buf.validate.FieldRules).
-
-    What the rules say beyond JSON Schema is for the service to check, or for protovalidate.
-    """
+def with_rules(
+    rules: Message, field: Descriptor, schema: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the schema of a field or a value with its rules, and sentences on all other rules."""
     result, said = dict(schema), values_of(rules)
     if said.get("ignore"):
-        return Keywords(result, [])
+        return result, []
     notes = [each.message for each in said.get("cel", ()) if each.message]
     kind = rules.WhichOneof("type")
     if kind is not None:
@@ -52,7 +43,7 @@ def keywords_of(rules: Message, field: Descriptor, schema: Mapping[str, Any]) ->
         least = {"string": "minLength", "array": "minItems", "object": "minProperties"}
         if keyword := least.get(result.get("type", "")):
             result.setdefault(keyword, 1)
-    return Keywords(result, notes)
+    return result, notes
 
 
 def breaks(schema: Mapping[str, Any], zero: object) -> bool:
@@ -143,7 +134,7 @@ def _of_items(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) 
     if given.get("unique"):
         result["uniqueItems"] = True
     if "items" in given and "items" in result:
-        result["items"], notes = keywords_of(given["items"], field, result["items"])
+        result["items"], notes = with_rules(given["items"], field, result["items"])
         yield from notes
 
 
@@ -154,16 +145,12 @@ def _of_pairs(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) 
     if "values" in given:
         value = field.message_type.fields_by_name["value"]
         schema = result["additionalProperties"]
-        result["additionalProperties"], notes = keywords_of(given["values"], value, schema)
+        result["additionalProperties"], notes = with_rules(given["values"], value, schema)
         yield from notes
     if "keys" in given and field.message_type.fields_by_name["key"].type == field.TYPE_STRING:
         key = field.message_type.fields_by_name["key"]
-        result["propertyNames"], notes = keywords_of(given["keys"], key, {"type": "string"})
+        result["propertyNames"], notes = with_rules(given["keys"], key, {"type": "string"})
         yield from notes
-
-
-def _of_none(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    yield from ()
 
 
 _KINDS: Final[dict[str, Callable[..., Iterator[str]]]] = {
@@ -171,5 +158,5 @@ _KINDS: Final[dict[str, Callable[..., Iterator[str]]]] = {
     "bytes": _of_bytes,
     "repeated": _of_items,
     "map": _of_pairs,
-    **dict.fromkeys(("enum", "any", "duration", "timestamp", "field_mask"), _of_none),
+    **dict.fromkeys(("enum", "any", "duration", "timestamp", "field_mask"), lambda *_: iter(())),
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
-from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, keywords_of
+from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, with_rules
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import DEFS, Bundler, TooLarge
 
@@ -62,19 +62,12 @@ _WELL_KNOWN: Final[Mapping[str, JSONSchema]] = {
         "required": ["@type"],
     },
 }
-_WRAPPERS: Final = frozenset(
-    f"google.protobuf.{kind}Value"
-    for kind in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
-)
+# What is null where it is absent.
+_WRAPPERS: Final = "google/protobuf/wrappers.proto"
 
 
 def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
-    """
-    Return the schema of arguments that are a message.
-
-    Raises ValueError for a message that is no object in JSON, or beyond the bounds of what can be
-    enforced.
-    """
+    """Return the schema of arguments. Raises ValueError for no object, and out of bounds."""
     schema = _Schemas(descriptors, is_input=True).of(message)
     if schema.get("type") != "object":
         raise ValueError(f"its request, {message.full_name}, is no object in JSON")
@@ -82,11 +75,7 @@ def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
 
 
 def output_schema(descriptors: Descriptors, message: Descriptor, is_stream: bool) -> JSONSchema:
-    """
-    Return the schema of a result: of a message, or of the list of those of a stream.
-
-    Raises ValueError for one beyond the bounds of what clients take.
-    """
+    """Return the schema of a message, or of a list of them. Raises ValueError out of bounds."""
     return _Schemas(descriptors, is_input=False).of(message, is_stream)
 
 
@@ -129,20 +118,14 @@ class _Schemas:
             raise ValueError(f"its schema {why}") from None
 
     def _result(self, schema: JSONSchema, *more: str) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "properties": {"result": schema},
-            "required": ["result", *more],
-        }
+        return {"type": "object", "properties": {"result": schema}, "required": ["result", *more]}
 
     def _of_message(self, message: Descriptor) -> JSONSchema:
-        name = message.full_name
-        if name in _WRAPPERS:
+        if message.file.name == _WRAPPERS:
             return self._of_value(message.fields_by_name["value"])
-        package, _, last = name.rpartition(".")
-        if package == "google.protobuf" and last in _WELL_KNOWN:
-            return _WELL_KNOWN[last]
-        reference = DEFS + name
+        if message.file.package == "google.protobuf" and message.name in _WELL_KNOWN:
+            return _WELL_KNOWN[message.name]
+        reference = DEFS + message.full_name
         if reference not in self._definitions:
             # Known from here on; what it is comes when its turn does.
             self._definitions[reference] = {}
@@ -192,7 +175,7 @@ class _Schemas:
         rules = options.get(RULES)
         is_required = _REQUIRED in behavior or field.is_required or said.get("required", False)
         if rules is not None and not rules.ignore:
-            schema, more = keywords_of(rules, field, schema)
+            schema, more = with_rules(rules, field, schema)
             notes += more
             is_required |= rules.required
             if not field.has_presence:
@@ -207,10 +190,8 @@ class _Schemas:
     def _of_field(self, field: Descriptor) -> JSONSchema:
         if is_map(field):
             key, value = (field.message_type.fields_by_name[each] for each in ("key", "value"))
-            schema: dict[str, Any] = {
-                "type": "object",
-                "additionalProperties": self._of_value(value),
-            }
+            values = self._of_value(value)
+            schema: dict[str, Any] = {"type": "object", "additionalProperties": values}
             if key.type in _INTEGERS:
                 schema["propertyNames"] = {"type": "string", "pattern": _DIGITS}
             elif key.type == _BOOL:
@@ -219,7 +200,7 @@ class _Schemas:
         value = self._of_value(field)
         if field.is_repeated:
             return {"type": "array", "items": value}
-        if self._is_input and field.message_type and field.message_type.full_name in _WRAPPERS:
+        if self._is_input and field.message_type and field.message_type.file.name == _WRAPPERS:
             return {"anyOf": [*value.get("anyOf", [value]), _NULL]}
         return value
 
@@ -238,11 +219,7 @@ class _Schemas:
 
     def _of_integer(self, bits: int, is_signed: bool) -> JSONSchema:
         lowest = -(2 ** (bits - 1)) if is_signed else 0
-        integer = {
-            "type": "integer",
-            "minimum": lowest,
-            "maximum": 2 ** (bits - is_signed) - 1,
-        }
+        integer = {"type": "integer", "minimum": lowest, "maximum": 2 ** (bits - is_signed) - 1}
         if bits == 32:
             return integer if self._is_input else {"type": "integer"}
         digits = {"type": "string", "pattern": _DIGITS}
@@ -264,9 +241,7 @@ class _Schemas:
         if rules is not None:
             out |= excluded(rules, numbers)
         kept = [name for name in names if name not in out] or names
-        comments = {
-            each: self._descriptors.comment(f"{enum.full_name}.{each}").text for each in kept
-        }
+        comments = {it: self._descriptors.comment(f"{enum.full_name}.{it}").text for it in kept}
         lines = [f"{name}: {text}" for name, text in comments.items() if text]
         return _described({"type": "string", "enum": kept}, lines)
 

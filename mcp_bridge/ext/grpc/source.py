@@ -27,24 +27,14 @@ from mcp_bridge.sources.operations.mapping import HINTS
 TOOL: Final = "mcp_bridge.tool"
 _HTTP: Final = "google.api.http"
 # By the number of an idempotency_level (google.protobuf.MethodOptions).
-_LEVELS: Final[Mapping[int, Mapping[str, bool]]] = {
-    1: {"readOnlyHint": True},
-    2: {"idempotentHint": True},
-}
+_LEVELS: Final = {1: {"readOnlyHint": True}, 2: {"idempotentHint": True}}
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Seconds of a call, messages of a stream, bytes of an answer.
 _LIMITS: Final = {"timeout": 10, "max_messages": 100, "max_bytes": 4 * 1024 * 1024}
 
 
 class GRPCSource(OperationSource[Descriptor]):
-    """
-    Methods of gRPC services that have the option ``mcp_bridge.tool``, or that ``methods`` names.
-
-    OPTIONS: ``descriptors``, the path of a descriptor set; ``target`` and ``credentials`` of the
-    channel; ``metadata``, a function that takes a ToolCall and returns the pairs to send with it,
-    or ``anonymous``; ``methods``, names such as "acme.v1.Orders/*"; ``insecure``, ``prefix``,
-    ``timeout``, ``max_messages`` and ``max_bytes``.
-    """
+    """Methods of gRPC services with the option ``mcp_bridge.tool``, or that ``methods`` name."""
 
     is_outside = True
     known_options = {
@@ -146,9 +136,8 @@ class GRPCSource(OperationSource[Descriptor]):
         is_deprecated = operation.GetOptions().deprecated
         options = self.chosen_by(mark, [path_of(operation)], guarded=is_deprecated)
         if options is None:
-            raise LeftOut(
-                "it is deprecated" if is_deprecated else "it has no option (mcp_bridge.tool)"
-            )
+            text = "it has no option (mcp_bridge.tool)"
+            raise LeftOut("it is deprecated" if is_deprecated else text)
         return options
 
     def name_of(self, operation: Descriptor, options: ToolOptions) -> str:
@@ -174,9 +163,8 @@ class GRPCSource(OperationSource[Descriptor]):
         descriptors, path = self._set, path_of(operation)
         assert descriptors is not None
         if operation.client_streaming:
-            is_named = self._given(operation) is not None or path in {
-                each.pattern for each in self.lines
-            }
+            named = {each.pattern for each in self.lines}
+            is_named = self._given(operation) is not None or path in named
             raise (ValueError if is_named else LeftOut)("it streams from the client")
         # Either of these hints in the options replaces all of the service's.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
@@ -212,17 +200,11 @@ class GRPCSource(OperationSource[Descriptor]):
         )
         return tool
 
-    def _invoker(
-        self, descriptor: Descriptor, limits: Mapping[str, Any]
-    ) -> Callable[[ToolCall], Any]:
+    def _invoker(self, descriptor: Descriptor, limits: dict[str, Any]) -> Callable[[ToolCall], Any]:
         path = f"/{path_of(descriptor)}"
-        request, answer = (
-            GetMessageClass(each) for each in (descriptor.input_type, descriptor.output_type)
-        )
-        codec = {
-            "request_serializer": request.SerializeToString,
-            "response_deserializer": answer.FromString,
-        }
+        request, answer = map(GetMessageClass, (descriptor.input_type, descriptor.output_type))
+        writes, reads = request.SerializeToString, answer.FromString
+        codec = {"request_serializer": writes, "response_deserializer": reads}
         timeout, most, most_bytes = (limits[name] for name in _LIMITS)
 
         def sent(call: ToolCall) -> dict[str, Any]:

@@ -122,11 +122,7 @@ class JWTAuthentication(BaseAuthentication):
         return found[0] if len(found) == 1 else None
 
     def get_scopes(self, claims: Mapping[str, Any]) -> Collection[str]:
-        """
-        Return the scopes of a token: ``scope``, or else ``scp``, or else ``permissions``.
-
-        Raises InvalidTokenError if they are neither a text nor a list of texts.
-        """
+        """Return the scopes of a token, or raise InvalidTokenError if they are no list of texts."""
         for name in ("scope", "scp", "permissions"):
             if (value := claims.get(name)) is not None:
                 scopes = value.split() if isinstance(value, str) else value

@@ -102,11 +102,7 @@ def keys_of(issuer: str, url: str | None = None) -> Keys:
 
 
 def find_jwks_url(issuer: str) -> str:
-    """
-    Return the address of an issuer's keys, which it names in its metadata.
-
-    Raises ValueError if no metadata is of exactly this issuer, and OSError for no answer.
-    """
+    """Return the address of an issuer's keys. Raises ValueError for none, OSError for no answer."""
     at = urlsplit(issuer.rstrip("/"))
     wrong = []
     # OpenID Connect Discovery, section 4, and RFC 8414, section 3.
@@ -131,11 +127,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def fetch(url: str) -> Mapping[str, Any]:
-    """
-    Return the JSON object at an address, which is https, or http to this machine.
-
-    Raises ValueError for another address or answer, and OSError for none in time.
-    """
+    """Return a JSON object sent over https. Raises ValueError for none, OSError for no answer."""
     if not is_https_or_loopback(url):
         raise ValueError(f"{url} is not https")
     # Some providers refuse the user agent of urllib.

@@ -35,17 +35,8 @@ from mcp_bridge.ext.lane.requests import LaneRequest, others_listen
 from mcp_bridge.ext.lane.threads import RequestThreads
 from mcp_bridge.protocol import InvalidRequestError, Reply, refuse
 from mcp_bridge.records import rows
-from mcp_bridge.transports.asgi import (
-    Application,
-    ClientDisconnected,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    read_body,
-    send_reply,
-    unless_disconnected,
-)
+from mcp_bridge.transports import asgi
+from mcp_bridge.transports.asgi import Application, Receive, Scope, Send
 from mcp_bridge.transports.http import UNREADABLE, respond
 from mcp_bridge.views import AsyncMCPView, MCPView
 
@@ -99,18 +90,18 @@ class MCPApplication:
         try:
             # What is no number is refused when the body is read.
             length = int(declared[:18]) if declared.isdecimal() else 0
-            body, is_whole = await read_body(receive, length, conf.MAX_BODY_BYTES)
-        except ClientDisconnected:
+            body, is_whole = await asgi.read_body(receive, length, conf.MAX_BODY_BYTES)
+        except asgi.ClientDisconnected:
             # Some servers say so too of chunks that they cannot read, whose client still listens.
             with suppress(OSError):
-                await send_reply(send, refuse(InvalidRequestError(UNREADABLE)))
+                await asgi.send_reply(send, refuse(InvalidRequestError(UNREADABLE)))
             return
         request._stream = BytesIO(body)
         thread = self.threads.lend()
         try:
             responding = self._respond(served, request, send)
             # What else a client sends that is refused for its body is not for us to receive.
-            await (unless_disconnected(receive, responding) if is_whole else responding)
+            await (asgi.unless_disconnected(receive, responding) if is_whole else responding)
         finally:
             self.threads.take_back(thread)
 
@@ -142,7 +133,7 @@ class MCPApplication:
                 reply = await view.reply_in_slot(request)
             if reply.status >= HTTPStatus.BAD_REQUEST:
                 await sync_to_async(_log, thread_sensitive=False)(reply, request)
-            await send_reply(send, reply)
+            await asgi.send_reply(send, reply)
         finally:
             if others_listen(request_finished, sender):
                 await request_finished.asend(sender=sender)
@@ -150,7 +141,7 @@ class MCPApplication:
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the server's start and stop, which Django's application refuses to."""
 
-        async def received() -> Message:
+        async def received() -> asgi.Message:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
                 for function in self.at_shutdown:

@@ -1,12 +1,4 @@
-"""
-Operations of another service, which an OpenAPI document describes, as tools.
-
-    source   which operations are tools, and what is wrong with the document
-    client   a call: the request, under the rules of calls.outbound, and its answer
-    pinned   a document cut to its chosen operations, as manage.py mcp_openapi writes it
-
-The source is imported when it is first asked for, and not with the app.
-"""
+"""Operations of another service, by its OpenAPI document, as tools; imported when asked for."""
 
 from __future__ import annotations
 

@@ -33,12 +33,7 @@ logger = get_logger("mcp_bridge.ext.openapi")
 def call_service(
     outbound: Outbound, hook: Headers | None, mapped: MappedOperation, call: ToolCall
 ) -> CallToolResult:
-    """
-    Send the request of an operation, and return the service's answer as a result.
-
-    Raises InvalidArguments and ToolError with what callers may know, and what the hook for the
-    headers raises.
-    """
+    """Return a service's answer as a result. Raises as read_answer() and the hook do."""
     request, operation = mapped.request(call.arguments), mapped.operation
     headers = _headers(request, {} if hook is None else hook(call), call)
     body = request.body if request.content_type is not None else None
@@ -46,9 +41,8 @@ def call_service(
         # Some servers wait for a length.
         body = b""
     try:
-        received = outbound.send(
-            operation.method.upper(), target(operation.path, request), headers, body
-        )
+        method, place = operation.method.upper(), target(operation.path, request)
+        received = outbound.send(method, place, headers, body)
     except OutboundError as why:
         logger.warning("Tool %r: the service %s", call.tool.name, why, exc_info=why.__cause__)
         more = f" {MAYBE}" if why.is_sent and not call.tool.is_read_only else ""

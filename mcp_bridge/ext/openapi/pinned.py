@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import quoted
+from mcp_bridge.schemas.openapi import nested
 from mcp_bridge.sources.operations.read import METHODS, Document, Operation, Unmappable
 
 # Far more than any document has: YAML can write few bytes that mean very many.
@@ -51,9 +52,7 @@ class Cut:
         kept = {name: self._copy(whole[name], is_data=True) for name in _KEPT if name in whole}
         paths = dict(self._paths(chooses))
         filled: dict[str, dict[str, object]] = {}
-        parts = whole.get("components")
-        schemes = parts.get("securitySchemes") if isinstance(parts, Mapping) else None
-        if isinstance(schemes, Mapping) and schemes:
+        if schemes := nested(nested(whole, "components"), "securitySchemes"):
             # Used or not.
             copies = {str(name): self._copy(each) for name, each in schemes.items()}
             filled["securitySchemes"] = copies
@@ -92,11 +91,7 @@ class Cut:
                 yield str(path), cast("dict[str, object]", self._copy(shared)) | chosen
 
     def _copy(self, value: object, among: str = "", *, is_data: bool = False) -> object:
-        """
-        Return a copy of a value; in data nothing is a reference.
-
-        ``among`` is the member of _NAMED that it is, if it is one.
-        """
+        """Return a copy; in data nothing is a reference. ``among`` is a member of _NAMED, or ""."""
         self._values += 1
         if self._values > _MAX_VALUES:
             raise ValueError(f"it has more than {_MAX_VALUES} values")

@@ -26,26 +26,13 @@ if TYPE_CHECKING:
 
 
 class OpenAPISource(OperationSource[Operation]):
-    """
-    Operations of another service, from an OpenAPI document that ``manage.py mcp_openapi`` wrote.
-
-    ``options``: ``document``, the path of that file; ``server``, where the service is (never what
-    the document says); ``operations``, patterns of what is served ("getInvoice", "GET /reports/*",
-    "tag:customers"), or a mapping of them to options of ``mcp_tool``; ``headers``, the dotted path
-    of a function that returns the headers of a call (ToolCall), or ``anonymous``; ``prefix`` of
-    the names; ``permissions`` of all tools; ``timeout`` of a call in all (10 seconds);
-    ``max_bytes`` of an answer (2,000,000); ``ca_file`` for the service's certificate; ``insecure``
-    for a server without TLS; ``output_schemas`` to tell what the document says of answers.
-    """
+    """Operations of another service, from a document that ``manage.py mcp_openapi`` wrote."""
 
     is_outside = True
     known_options = {
         "document": ((str, Path), "a path"),
         "server": (str, "an address"),
-        "operations": (
-            (list, tuple, Mapping),
-            "a list of patterns, or a mapping of them to options",
-        ),
+        "operations": (list | tuple | Mapping, "a list of patterns, or a mapping to options"),
         "headers": (str, "the dotted path of a function"),
         "anonymous": (bool, "True or False"),
         "insecure": (bool, "True or False"),

@@ -1,18 +1,13 @@
-"""
-Django's own types as parameters and results.
-
-A model class as a parameter takes an id, or the field that ``Lookup`` names, and gives the
-procedure the instance; a form class takes the form's fields, and gives the valid form. Model
-instances and querysets are results by the shape that the return hint declares.
-"""
+"""Django's own types as parameters and results: models, choices, forms and serializers."""
 
 from __future__ import annotations
+
+import sys
 
 from mcp_bridge.schemas.django.forms import FormAdapter, in_site_time, without_offset
 from mcp_bridge.schemas.django.hints import NOT_YET
 from mcp_bridge.schemas.django.models import ChoicesAdapter, Lookup, ModelAdapter
-from mcp_bridge.schemas.django.serializers import SerializerAdapter
-from mcp_bridge.schemas.hints import TRANSIENT, register
+from mcp_bridge.schemas.hints import TRANSIENT, Adapter, Side, register
 from mcp_bridge.schemas.strictness import on_receipt
 
 __all__ = ["Lookup", "register_adapters"]
@@ -25,3 +20,15 @@ def register_adapters() -> None:
     TRANSIENT.update(NOT_YET)
     on_receipt("datetime", in_site_time)
     on_receipt("time", without_offset)
+
+
+class SerializerAdapter(Adapter):
+    """Subclasses of Serializer of Django REST framework, and lists of one."""
+
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
+        # Before the site imports serializers, no hint is one; to import them takes time.
+        if "rest_framework.serializers" not in sys.modules:
+            return None
+        from mcp_bridge.schemas.django.serializers import adapted
+
+        return adapted(hint, metadata, side)

@@ -12,7 +12,6 @@ from django import forms
 from django.conf import settings
 from django.forms.utils import from_current_timezone
 from django.utils import timezone
-from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
 from django.utils.datastructures import MultiValueDict
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
@@ -35,11 +34,8 @@ class FormAdapter(Adapter):
         if side == "result":
             raise TypeError("a form is no result: return the values of it that are to be shown")
         unbound = hint()
-        fields = {
-            name: _declared(hint, name, field)
-            for name, field in unbound.fields.items()
-            if not field.disabled
-        }
+        enabled = {name: each for name, each in unbound.fields.items() if not each.disabled}
+        fields = {name: _declared(hint, name, each) for name, each in enabled.items()}
 
         def bind(values: BaseModel) -> forms.BaseForm:
             data: dict[str, Any] = {}
@@ -56,14 +52,7 @@ class FormAdapter(Adapter):
                 is_file = isinstance(field, forms.FileField)
                 field.widget = forms.FileInput() if is_file else forms.Widget()
             if not form.is_valid():
-                errors = (
-                    (error.code, message + _choices_now(hint, form, name, error), path)
-                    for name, found in form.errors.as_data().items()
-                    for path in [(name,) if name in form.fields else ()]
-                    for error in found
-                    for message in error.messages
-                )
-                raise hints.validation_error(hint.__name__, errors)
+                raise hints.validation_error(hint.__name__, _errors(hint, form))
             return form
 
         shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
@@ -120,42 +109,24 @@ def _fixed_choices(
     """Return the choices of a field, or None for those of a function or of ``__init__``."""
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
-    listed, declared = _listed(field), getattr(form, "base_fields", {}).get(name)
-    is_fixed = listed and not _is_iterator(field) and not _is_iterator(declared)
-    return listed if is_fixed and listed == _listed(declared) else None
+    declared = getattr(form, "base_fields", {}).get(name)
+    return (hints.is_fixed(field, declared) and hints.listed(field)) or None
 
 
-def _is_iterator(field: object) -> bool:
-    """Return whether a function or a query gives the choices of a field, or it has none at all."""
-    choices = getattr(field, "choices", None)
-    while isinstance(choices, BlankChoiceIterator):
-        choices = choices.choices
-    return choices is None or isinstance(choices, BaseChoiceIterator)
-
-
-def _listed(field: Any) -> Sequence[_Choice]:
-    """Return the choices of a field but the empty one."""
-    flat: Iterator[_Choice] = flatten_choices(field.choices)
-    return [each for each in flat if each[0] not in ("", None)]
-
-
-def _choices_now(
-    kind: type[forms.BaseForm], form: forms.BaseForm, name: str, error: forms.ValidationError
-) -> str:
-    """Return a sentence on the choices of a field whose schema cannot tell them, or ""."""
-    field = form.fields.get(name)
-    if error.code != "invalid_choice" or field is None:
-        return ""
-    is_fixed = _fixed_choices(kind, name, field) is not None
-    return "" if is_fixed else f" {hints.offered(_listed(field))}"
+def _errors(kind: type[forms.BaseForm], form: forms.BaseForm) -> Iterator[hints.FieldError]:
+    """Yield the errors of a form, with the choices of a field whose schema cannot tell them."""
+    for name, errors in form.errors.get_json_data().items():
+        field = form.fields.get(name)
+        for error in errors:
+            code, text = error["code"], error["message"]
+            is_open = field is not None and _fixed_choices(kind, name, field) is None
+            if code == "invalid_choice" and is_open:
+                text += f" {hints.offered(hints.listed(field))}"
+            yield code, text, () if field is None else (name,)
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
-    """
-    Return a time as the site keeps it: with USE_TZ aware, and else naive, in its time zone.
-
-    Raises pydantic's error for one that the zone skips or has twice, or that Python cannot hold.
-    """
+    """Return a time as the site keeps it. Raises pydantic's error for one that its zone has not."""
     if not settings.USE_TZ and timezone.is_aware(value):
         default = timezone.get_default_timezone()
         try:

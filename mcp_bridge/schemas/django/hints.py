@@ -14,19 +14,12 @@ from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist, SuspiciousFileOperation
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import Error
+from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
 from django.utils.encoding import force_str
 from django.utils.translation import override
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter
+from pydantic.main import create_model
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.core_schemas import CONFIG
@@ -128,6 +121,23 @@ def list_of(
 ) -> TypeHint:
     """Return ``list[hint]``, with the bounds of a field as of with_bounds()."""
     return with_bounds(types.GenericAlias(list, hint), field, least, most)
+
+
+def listed(field: Any) -> list[tuple[object, object]]:
+    """Return the choices of a field but the empty one."""
+    choices = field.choices
+    flat = choices.items() if isinstance(choices, Mapping) else flatten_choices(choices)
+    return [each for each in flat if each[0] not in ("", None)]
+
+
+def is_fixed(field: Any, declared: Any) -> bool:
+    """Return whether a class declares the choices of a field, and no function gives them."""
+    choices = getattr(declared, "choices", None)
+    while isinstance(choices, BlankChoiceIterator):
+        choices = choices.choices
+    if not field.choices or choices is None or isinstance(choices, BaseChoiceIterator):
+        return False
+    return listed(field) == listed(declared)
 
 
 def labels(choices: Iterable[tuple[object, object]]) -> str:

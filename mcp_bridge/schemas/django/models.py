@@ -69,7 +69,8 @@ class ModelAdapter(Adapter):
                 f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
                 "with members of the same names, or by a serializer"
             )
-        if _is_queryset(hint):
+        kind = get_origin(hint) or hint
+        if isinstance(kind, type) and issubclass(kind, models.QuerySet | BaseManager):
             raise TypeError(
                 "a queryset is no parameter: take list[Article], which is one query"
                 if side == "parameter"
@@ -80,10 +81,8 @@ class ModelAdapter(Adapter):
         if side == "result" or not _is_model(model):
             return None
         if model._meta.abstract:
-            raise TypeError(
-                f"{model.__name__} is abstract, and no row is of it: take a model that inherits "
-                "from it"
-            )
+            text = "is abstract, and no row is of it: take a model that inherits from it"
+            raise TypeError(f"{model.__name__} {text}")
         lookups = [each.field for each in (*inner, *metadata) if isinstance(each, Lookup)]
         key, find = _finder(model, lookups[0] if lookups else model._meta.pk.name, several)
         if several:
@@ -96,9 +95,7 @@ class ModelAdapter(Adapter):
         return annotate(key, *constraints, AfterValidator(find), *others)
 
     def items(self, value: object) -> Iterable[object] | None:
-        if isinstance(value, BaseManager):
-            return value.all()
-        return value if isinstance(value, models.QuerySet) else None
+        return value.all() if isinstance(value, models.QuerySet | BaseManager) else None
 
     def has_members(self, value: object) -> bool:
         return isinstance(value, models.Model)
@@ -108,11 +105,10 @@ class ChoicesAdapter(Adapter):
     """TextChoices, IntegerChoices, and other subclasses of Choices."""
 
     def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
-        if side == "result" or not (isinstance(hint, type) and issubclass(hint, models.Choices)):
+        members = list(hint) if isinstance(hint, type) and issubclass(hint, models.Choices) else []
+        if side == "result" or not members:
             return None
-        if not list(hint):
-            return None
-        text = hints.labels((each.value, each.label) for each in hint)
+        text = hints.labels((each.value, each.label) for each in members)
         return annotate(hint, Field(description=text), *metadata)
 
 
@@ -133,11 +129,7 @@ def _finder(
     def find(sent: Any) -> object:
         keys = sent if several else [sent]
         # A database raises errors of its own for keys that no column can hold.
-        askable = [
-            key
-            for key in keys
-            if (_LEAST <= key <= _MOST if isinstance(key, int) else "\0" not in str(key))
-        ]
+        askable = [key for key in keys if not isinstance(key, int) or _LEAST <= key <= _MOST]
         check_hashes(askable)
         # The name of a relation would give the instance that it leads to.
         found = model._default_manager.in_bulk(askable, field_name=field.attname)
@@ -156,11 +148,7 @@ def _finder(
 
 
 def key_hint(queryset: Any, name: str | None) -> TypeHint:
-    """
-    Return the hint of a field of a queryset's model, by default the primary key.
-
-    Raises TypeError for a field whose values JSON has no type for.
-    """
+    """Return the hint of a field, by default the primary key. Raises TypeError if there is none."""
     options = queryset.model._meta
     field = options.get_field(name or options.pk.name)
     while field.remote_field is not None:
@@ -173,8 +161,3 @@ def key_hint(queryset: Any, name: str | None) -> TypeHint:
 
 def _is_model(hint: object) -> TypeGuard[type[models.Model]]:
     return isinstance(hint, type) and issubclass(hint, models.Model)
-
-
-def _is_queryset(hint: object) -> bool:
-    kind = get_origin(hint) or hint
-    return isinstance(kind, type) and issubclass(kind, models.QuerySet | BaseManager)

@@ -1,9 +1,4 @@
-"""
-The hints of serializers and fields that a site describes to drf-spectacular.
-
-The OpenAPI schema, 3.0 or 3.1, of the site's AutoSchema is made JSON Schema 2020-12, and enforced.
-Where drf-spectacular is not in INSTALLED_APPS, there are no such hints.
-"""
+"""The hints of serializers and fields that a site describes to drf-spectacular, where it is one."""
 
 from __future__ import annotations
 

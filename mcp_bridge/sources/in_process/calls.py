@@ -1,14 +1,10 @@
-"""
-Calls of views of this process, made for the calls of tools.
-
-A view is called through the callback that the URLconf has, with all of its decorators, and without
-the middleware, through which the request of the client has gone already.
-"""
+"""Calls of views through the callback that the URLconf has, without its middleware, by tools."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -19,7 +15,6 @@ from django.contrib.sessions.backends.signed_cookies import SessionStore
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import Http404
-from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import ResolverMatch, get_resolver
 from django.utils.crypto import salted_hmac
@@ -33,7 +28,7 @@ from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.sources.in_process.routes import Route
 from mcp_bridge.sources.operations.answers import Answer, read_answer
-from mcp_bridge.sources.operations.mapping import MappedOperation
+from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
 ACCEPT: Final = "application/json, */*;q=0.1"
 # What a view reads of where the client is. Never its Authorization and its cookies, which open the
@@ -58,6 +53,7 @@ _OWN: Final = frozenset(
 )
 # What Django answers with status 500 where a view raises it, though tools may raise it for callers.
 _UNHANDLED: Final = (APIException, ObjectDoesNotExist, ValidationError)
+_EMPTY: Final = OperationRequest()
 
 
 class ViewFailed(Exception):
@@ -77,32 +73,22 @@ class InProcessRequest(WSGIRequest):
     mcp_call: ToolCall | None = None
 
     def __init__(
-        self,
-        context: Context,
-        method: str,
-        path: str,
-        *,
-        query: str = "",
-        headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = "",
+        self, context: Context, method: str, path: str, sent: OperationRequest = _EMPTY
     ) -> None:
         outer = context.request
         given = getattr(outer, "META", {})
         if outer is not None:
-            kept = vars(outer).items()
-            vars(self).update(
-                (name, value) for name, value in kept if name[0] != "_" and name not in _OWN
-            )
+            kept = {name: each for name, each in vars(outer).items() if name[0] != "_"}
+            vars(self).update((name, kept[name]) for name in kept.keys() - _OWN)
         environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
         environ |= {name: given[name] for name in _META if name in given}
-        environ |= {"REQUEST_METHOD": method, "QUERY_STRING": query}
+        environ |= {"REQUEST_METHOD": method, "QUERY_STRING": sent.query}
         # Bytes of UTF-8, as WSGI has them (PEP 3333, "Unicode Issues").
         for name, text in (("SCRIPT_NAME", given.get("SCRIPT_NAME", "")), ("PATH_INFO", path)):
             environ[name] = text.encode().decode("latin-1")
-        if content_type:
-            environ |= {"CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(len(body))}
-        for name, value in (headers or {}).items():
+        if sent.content_type:
+            environ |= {"CONTENT_TYPE": sent.content_type, "CONTENT_LENGTH": str(len(sent.body))}
+        for name, value in sent.headers.items():
             environ[f"HTTP_{name.upper().replace('-', '_')}"] = value
         user: Any = context.user
         if user is not None and user.is_authenticated:
@@ -112,9 +98,9 @@ class InProcessRequest(WSGIRequest):
             key = salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
             environ |= {"HTTP_AUTHORIZATION": f"MCP {key}", "HTTP_COOKIE": f"mcp={key}"}
         scheme = getattr(outer, "scheme", "http")
-        super().__init__({**environ, "wsgi.input": BytesIO(body), "wsgi.url_scheme": scheme})
+        super().__init__({**environ, "wsgi.input": BytesIO(sent.body), "wsgi.url_scheme": scheme})
         # Without the limit of what is kept in memory, where it is already.
-        self._body = body
+        self._body = sent.body
         # The caller's credential was no cookie.
         self._dont_enforce_csrf_checks = True
         self.user = user
@@ -155,10 +141,7 @@ class ViewCaller:
     @property
     def invoke(self) -> Callable[[ToolCall], Any]:
         """What calls the view: a coroutine function where the view is one."""
-        return self._call if self.is_async else self._call_here
-
-    def _call_here(self, call: ToolCall) -> CallToolResult:
-        return drive(self._call(call))
+        return self._call if self.is_async else lambda call: drive(self._call(call))
 
     async def _call(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)
@@ -168,9 +151,6 @@ class ViewCaller:
                 response = await response if self.is_async else response
             except _UNHANDLED as raised:
                 raise ViewFailed(f"{request.method} {match.route} has failed.") from raised
-            if not isinstance(response, HttpResponseBase):
-                kind = type(response).__name__
-                raise TypeError(f"The view returned {kind}, which is no HttpResponse.")
             if isinstance(response, SimpleTemplateResponse):
                 response.render()
             if response.status_code >= 500:
@@ -189,15 +169,10 @@ class ViewCaller:
         """Return the request, and its match. Raises Http404 where a value leads elsewhere."""
         wanted = self.mapped.request(call.arguments)
         values = {name: unquote(text) for name, text in wanted.path.items()}
-        request = InProcessRequest(
-            call.context,
-            self.method,
-            self.route.path({**values, **self.fixed}),
-            query="&".join(filter(None, (wanted.query, self.query))),
-            headers={**wanted.headers, "Accept": self.accept},
-            body=wanted.body,
-            content_type=wanted.content_type or "",
-        )
+        query = "&".join(filter(None, (wanted.query, self.query)))
+        sent = replace(wanted, query=query, headers={**wanted.headers, "Accept": self.accept})
+        path = self.route.path({**values, **self.fixed})
+        request = InProcessRequest(call.context, self.method, path, sent)
         request.mcp_call = call
         try:
             match = get_resolver(self.urlconf).resolve(request.path_info)
@@ -237,13 +212,11 @@ class ViewCaller:
         """Return where a view leads, which has to be another tool's; else it is a login page."""
         parts = urlsplit(request.build_absolute_uri(location))
         path = parts.path.removeprefix(request.META["SCRIPT_NAME"].rstrip("/"))
-        if parts.netloc == request.get_host():
-            try:
-                if get_resolver(self.urlconf).resolve(path).func in self.callbacks:
-                    written = encode({"location": location})
-                    return CallToolResult.of_json(written.decode(), written, written)
-            except Http404:
-                pass
+        with suppress(Http404):
+            is_here = parts.netloc == request.get_host()
+            if is_here and get_resolver(self.urlconf).resolve(path).func in self.callbacks:
+                written = encode({"location": location})
+                return CallToolResult.of_json(written.decode(), written, written)
         told = " ".join(map(str, request._messages))
         raise ToolError(told or f"The view leads to another page, {parts.path}, and has no answer.")
 

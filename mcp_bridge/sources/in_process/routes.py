@@ -75,14 +75,6 @@ class Route:
         """The names in the path."""
         return frozenset(_PLACE.findall(self.template))
 
-    @property
-    def has_suffix(self) -> bool:
-        """Whether it is that of another one with a format at its end, such as ".json"."""
-        try:
-            return "format" in self.parameters
-        except UnreadableRoute:
-            return False
-
     def __str__(self) -> str:
         try:
             return self.template
@@ -132,11 +124,8 @@ def wrapped(callback: Any) -> Iterator[Any]:
 def _walk(patterns: Iterable[URLPattern | URLResolver], above: Route) -> Iterator[Route]:
     for each in patterns:
         own = each.default_kwargs if isinstance(each, URLResolver) else each.default_args
-        here = replace(
-            above,
-            patterns=(*above.patterns, each.pattern),
-            fixed={**above.fixed, **(own or {})},
-        )
+        passed, fixed = (*above.patterns, each.pattern), {**above.fixed, **(own or {})}
+        here = replace(above, patterns=passed, fixed=fixed)
         if isinstance(each, URLResolver):
             namespaces = (*above.namespaces, *filter(None, [each.namespace]))
             app_names = (*above.app_names, *filter(None, [each.app_name]))

@@ -1,9 +1,4 @@
-"""
-Operations of django-ninja, which are called as ninja itself calls them, for the caller of a tool.
-
-Of each operation a copy is run (``Operation.clone``), whose authentication is the caller's: the
-operations that answer over HTTP are not touched.
-"""
+"""Operations of django-ninja: of each a copy is run, whose authentication is the caller's."""
 
 from __future__ import annotations
 
@@ -36,11 +31,12 @@ _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
 # Those of them that not every user passes: in a word, and as the predicate of a rule.
 _LIMITED: Final[dict[Any, tuple[str, Callable[[Context], bool]]]] = {
     SessionAuthSuperUser: ("superuser", lambda context: context.user.is_superuser),
-    SessionAuthIsStaff: (
-        "staff",
-        lambda context: context.user.is_staff or context.user.is_superuser,
-    ),
+    SessionAuthIsStaff: ("staff", lambda call: call.user.is_staff or call.user.is_superuser),
 }
+
+
+# Authentication of the site's own says at the call whom it lets in.
+_JUDGED: Final = AccessRule(predicate=lambda context: context.user.is_authenticated)
 
 
 def caller(call: ToolCall) -> Any:
@@ -65,11 +61,6 @@ class Endpoint:
         named = [each for each in self.route.namespaces if each != unnamed]
         own = operation.operation_id or "_".join([*named, operation.view_func.__name__])
         return tool_name(own if len(operation.methods) == 1 else f"{own}_{self.method.lower()}")
-
-    @property
-    def handles_credentials(self) -> bool:
-        """Whether it logs in or hands out tokens, by its name."""
-        return deals_with_secrets(self.name, conf.sensitive_names)
 
     def __str__(self) -> str:
         return f"{self.method} {self.route.template} ({location(self.operation.view_func)})"
@@ -106,27 +97,14 @@ class APIDocument(OpenAPISchema):
             for name in sorted(endpoint.route.parameters - known)
         ]
         path, method = endpoint.route.template, endpoint.method.lower()
-        document = Document(
-            {
-                "openapi": self["openapi"],
-                "paths": {path: {method: details}},
-                "components": {"schemas": self.schemas},
-            }
-        )
+        data = {"openapi": self["openapi"], "components": {"schemas": self.schemas}}
+        document = Document({**data, "paths": {path: {method: details}}})
         operation = document.operation(method, path)
         return map_operation(document, operation, output_schema=output_schema)
 
 
 class NinjaSource(OperationSource[Endpoint]):
-    """
-    Tools from operations of django-ninja.
-
-    Those whose function has ``@mcp_tool``, and those that OPTIONS names: ``operations``, a list of
-    patterns of names, or a mapping of such patterns to options of ``mcp_tool``. Further options:
-    ``auth``, the dotted path of a function that is given the ToolCall and returns what
-    ``request.auth`` shall be, or None to refuse; ``expose``, "marked" or "all", in place of the
-    setting EXPOSE; ``prefix`` before every name; ``output_schemas`` (True); ``urlconf``.
-    """
+    """Tools from operations of django-ninja with a mark, and those that ``operations`` name."""
 
     known_options = {
         "auth": (str, "the dotted path of a function"),
@@ -159,9 +137,12 @@ class NinjaSource(OperationSource[Endpoint]):
 
     def options_of(self, operation: Endpoint) -> ToolOptions | None:
         mark, name = options_of(operation.operation.view_func), operation.name
-        options = self.chosen_by(mark, [name], guarded=operation.handles_credentials)
+        is_guarded = deals_with_secrets(name, conf.sensitive_names)
+        options = self.chosen_by(mark, [name], guarded=is_guarded)
         if operation.operation.deprecated and not any(name in each.used for each in self.lines):
             raise LeftOut("it is deprecated")
+        if options is not None:
+            self._callbacks.add(operation.route.callback)
         return options
 
     def name_of(self, operation: Endpoint, options: ToolOptions) -> str:
@@ -169,15 +150,10 @@ class NinjaSource(OperationSource[Endpoint]):
 
     def build(self, operation: Endpoint, options: ToolOptions, name: str) -> Tool:
         mapped = APIDocument(operation.operation.api, "").map(operation, self._has_output)
-        self._callbacks.add(operation.route.callback)
         for sentence in mapped.notes:
             self.note(self.where(operation), sentence)
-        return self._made(operation, options, name, mapped)
-
-    def _made(
-        self, operation: Endpoint, options: ToolOptions, name: str, mapped: MappedOperation
-    ) -> Tool:
         function = operation.operation.view_func
+        asked = [*operation.operation.auth_callbacks, *filter(None, [self._auth])]
         return operation_tool(
             name,
             mapped,
@@ -185,39 +161,35 @@ class NinjaSource(OperationSource[Endpoint]):
             invoke=self._caller(operation, mapped).invoke,
             hints=mapped.annotations,
             access=self._access(operation.operation, options),
-            conditions=self._conditions(operation.operation),
+            conditions=tuple(_LIMITED.get(type(each), (dotted_name(each),))[0] for each in asked),
             target=f"{operation.method} {operation.route.target}",
             non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
             # A view may ask by request.mcp_context.
             may_elicit=True,
             source=location(function),
-            function=f"{function.__module__}.{function.__qualname__}",
+            function=dotted_name(function),
             code=getattr(inspect.unwrap(function), "__code__", None),
         )
 
     def unmarked(self, operation: Endpoint) -> Tool:
         inner, name = operation.operation, self.name_of(operation, ToolOptions())
         function = inner.view_func
-        # Authentication of the site's own says at the call whom it lets in.
-        own = AccessRule.of(False, (), _is_judged, None, ())
         return self.offer(
             partial(self._build_unmarked, operation, name),
             member_names(function, skip=["request"]),
             name=name,
             description=inner.summary or "",
             annotations=HINTS.get(operation.method.lower(), {}),
-            access=own if _of_the_site(inner) else self._access(inner, ToolOptions()),
+            access=_JUDGED if _of_the_site(inner) else self._access(inner, ToolOptions()),
             source=location(function),
-            function=f"{function.__module__}.{function.__qualname__}",
+            function=dotted_name(function),
         )
 
     def _build_unmarked(self, operation: Endpoint, name: str) -> Tool:
-        api = operation.operation.api
-        document = APIDocument(api, "")
+        document = APIDocument(operation.operation.api, "")
         responses = document.operation_details(operation.operation)["responses"]
         refuse_secret_answers(responses, {"schemas": document.schemas})
-        mapped = APIDocument(api, "").map(operation, self._has_output)
-        return self._made(operation, ToolOptions(), name, mapped)
+        return self.build(operation, ToolOptions(), name)
 
     def function_of(self, operation: Endpoint) -> object:
         return operation.operation.view_func
@@ -235,26 +207,18 @@ class NinjaSource(OperationSource[Endpoint]):
         _, predicate = _LIMITED.get(kinds.pop(), ("", None)) if len(kinds) == 1 else ("", None)
         return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
 
-    def _conditions(self, operation: Operation) -> tuple[str, ...]:
-        asked = [*operation.auth_callbacks, *filter(None, [self._auth])]
-        return tuple(
-            _LIMITED[type(each)][0] if type(each) in _LIMITED else dotted_name(each)
-            for each in asked
-        )
-
     def _caller(self, endpoint: Endpoint, mapped: MappedOperation) -> ViewCaller:
         operation = endpoint.operation
         copy = operation.clone()
         copy.api = operation.api
-        auth = self._auth
         # A session's class of the site's own can be asked, and nobody is asked in its place.
-        is_given = auth is not None and bool(_of_the_site(operation))
+        given = self._auth if _of_the_site(operation) else None
         judges: list[Any] = list(operation.auth_callbacks)
 
         def authenticate(request: InProcessRequest) -> Any:
             """Return ``request.auth``, as the option ``auth`` says, or as sessions do."""
-            if auth is not None and is_given:
-                return auth(request.mcp_call)
+            if given is not None:
+                return given(request.mcp_call)
             found = (each.authenticate(request, None) for each in judges)
             return next(filter(None, found), None)
 
@@ -278,10 +242,6 @@ class NinjaSource(OperationSource[Endpoint]):
 def _of_the_site(operation: Operation) -> list[Any]:
     """Return the authentication of an operation that looks at other credentials than a session."""
     return [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
-
-
-def _is_judged(context: Context) -> bool:
-    return bool(context.user.is_authenticated)
 
 
 class _Unjudged(ValueError):

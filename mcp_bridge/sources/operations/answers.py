@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
-from typing import Final, TypeAlias
+from http.client import responses
+from typing import Any, Final, TypeAlias
 
 from mcp_bridge.calls.media import block, header_parameter
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
@@ -55,29 +55,21 @@ class Answer:
     @property
     def reason(self) -> str:
         """The status with its name: "404 Not Found"."""
-        known = {each.value: f" {each.phrase}" for each in HTTPStatus}
-        return f"{self.status}{known.get(self.status, '')}"
+        return f"{self.status} {responses.get(self.status, '')}".rstrip()
 
     def text(self) -> str:
         """Return the body as text, in the character set that the answer names, or in UTF-8."""
-        charset = "utf-8"
         with suppress(LookupError, ValueError):
             written = header_parameter(self.headers.get("content-type", ""), "charset")
-            named = codecs.lookup(written).name
-            charset = charset if named in _NO_CHARSETS else named
-        try:
-            return self.body.decode(charset, "replace")
-        except LookupError:
-            # A codec of bytes, such as base64.
-            return self.body.decode("utf-8", "replace")
+            charset = codecs.lookup(written).name
+            if charset not in _NO_CHARSETS:
+                # Raises LookupError for a codec of bytes, such as base64.
+                return self.body.decode(charset, "replace")
+        return self.body.decode("utf-8", "replace")
 
 
 def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
-    """
-    Return the result of a call: the JSON of an answer as it came, but for its indentation.
-
-    Raises InvalidArguments for an error that names arguments, and ToolError for any other.
-    """
+    """Return the result of a call, the JSON as it came. Raises InvalidArguments and ToolError."""
     if answer.status >= 400:
         raise read_error(answer, mapped)
     if answer.status >= 300:
@@ -85,16 +77,14 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
     if not answer.body:
         return CallToolResult(content=[TextContent(f"Done ({answer.reason}).")])
     media_type = answer.media_type
-    if _IS_JSON.fullmatch(media_type) or (
-        not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
-    ):
+    is_bare = not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
+    if is_bare or _IS_JSON.fullmatch(media_type):
         return _read_json(answer)
     contents = [each.get("content") for each in mapped.operation.responses.values()]
     is_promised = any(isinstance(each, Mapping) and "text/html" in each for each in contents)
     if media_type == "text/html" and not is_promised:
-        raise ToolError(
-            f"The service answered with a page of HTML ({answer.reason}), and not with data."
-        )
+        text = f"The service answered with a page of HTML ({answer.reason}), and not with data."
+        raise ToolError(text)
     if _IS_TEXT.fullmatch(media_type):
         return CallToolResult(content=[TextContent(answer.text())])
     name = header_parameter(answer.headers.get("content-disposition", ""), "filename")
@@ -104,28 +94,27 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
 def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
     """Return what a model reads of an answer whose status is 400 or more."""
     if answer.status >= 500:
-        is_read_only = mapped.annotations.get("readOnlyHint", False)
-        return ToolError(
-            f"The service failed ({answer.reason}). {LATER if is_read_only else MAYBE}"
-        )
+        later = LATER if mapped.annotations.get("readOnlyHint", False) else MAYBE
+        return ToolError(f"The service failed ({answer.reason}). {later}")
     data: object = None
     if _IS_JSON.fullmatch(answer.media_type):
-        try:
+        with suppress(ProtocolError):
             data = jsonrpc.decode(answer.body)
-        except ProtocolError:
-            data = None
     if answer.status in (400, 422):
-        errors = list(_argument_errors(data, mapped))
+        errors = []
+        for location, path, text in _told(data):
+            found = mapped.argument_path(location, path) if path else None
+            # Those of no argument have no path.
+            told = text if found or not path else f"{'.'.join(map(str, path))}: {text}"
+            errors.append(ArgumentError(path=found or "", type="service", message=cut(told, 300)))
         if any(each.path for each in errors) or (errors and _said(data) is None):
             return InvalidArguments(errors[:_MAX_FIELDS])
-    text = _said(data)
-    if text is None and data is not None:
-        text = json_text(data)
-    if text is None and answer.media_type == "text/plain":
-        text = answer.text().strip()
-    text = cut(text, _LONGEST) if text else f"The service refused this ({answer.reason})."
+    said = _said(data) or ("" if data is None else json_text(data))
+    if not said and answer.media_type == "text/plain":
+        said = answer.text().strip()
+    said = cut(said, _LONGEST) or f"The service refused this ({answer.reason})."
     wait = answer.headers.get("retry-after", "")
-    return ToolError(f"{text} Try again in {wait} seconds." if wait.isdecimal() else text)
+    return ToolError(f"{said} Try again in {wait} seconds." if wait.isdecimal() else said)
 
 
 def _read_json(answer: Answer) -> CallToolResult:
@@ -133,9 +122,8 @@ def _read_json(answer: Answer) -> CallToolResult:
     try:
         value = jsonrpc.decode(written)
     except ProtocolError as why:
-        raise ToolError(
-            f"The service answered with what is no JSON ({answer.reason}), though it says so."
-        ) from why
+        text = f"The service answered with what is no JSON ({answer.reason}), though it says so."
+        raise ToolError(text) from why
     if any(each in written for each in (b"\n", b"\r", b"\t")):
         # Indentation is nothing but tokens; numbers and strings stay as they are written.
         written = _SPACE.sub(rb"\1", written)
@@ -144,27 +132,16 @@ def _read_json(answer: Answer) -> CallToolResult:
     return CallToolResult.of_json(text, written, structured)
 
 
-def _said(data: object) -> str | None:
+def _said(data: Any) -> str | None:
     """Return the text of an error that says what is wrong in one of the usual members."""
     if isinstance(data, str):
         return data or None
-    if not isinstance(data, dict):
-        return None
-    for name in _SAYING:
+    for name in _SAYING if isinstance(data, dict) else ():
         found = data.get(name)
-        if isinstance(found, dict):
-            found = _said(found)
+        found = _said(found) if isinstance(found, dict) else found
         if isinstance(found, str) and found.strip():
             return found.strip()
     return None
-
-
-def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[ArgumentError]:
-    """Yield the errors of an answer by argument; those of no argument have no path."""
-    for location, path, text in _told(data):
-        found = mapped.argument_path(location, path) if path else ""
-        told = text if found or not path else f"{'.'.join(map(str, path))}: {text}"
-        yield ArgumentError(path=found or "", type="service", message=cut(told, 300))
 
 
 def _told(data: object) -> Iterator[_Told]:
@@ -190,9 +167,7 @@ def _told(data: object) -> Iterator[_Told]:
 
 def _located(found: list[object]) -> Iterator[_Told]:
     """Yield the errors of a list, each of which says where it is."""
-    for each in found:
-        if not isinstance(each, dict):
-            continue
+    for each in [each for each in found if isinstance(each, dict)]:
         text = next((each[name] for name in ("msg", *_SAYING) if each.get(name)), None)
         place = each.get("loc", each.get("pointer", each.get("field", each.get("name"))))
         if not isinstance(text, str):

@@ -5,21 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer, quoted
-from mcp_bridge.schemas.openapi import PLAIN, Schema, Side, nullable
+from mcp_bridge.schemas.openapi import PLAIN, Schema, Side, nested, nullable
+from mcp_bridge.sources.operations import values
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
-from mcp_bridge.sources.operations.values import (
-    FILE_NOTE,
-    OWN_HEADERS,
-    Body,
-    Media,
-    Parameter,
-    choose_media,
-    is_file,
-)
+from mcp_bridge.sources.operations.values import Body, Parameter
 
 TAGS_KEY: Final = "mcp_bridge/tags"
 # What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
@@ -32,7 +26,7 @@ HINTS: Final[Mapping[str, Mapping[str, bool]]] = {
 _MAX_TITLE: Final = 100
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OperationRequest:
     """
     A request for an operation, made of arguments.
@@ -69,11 +63,7 @@ class MappedOperation:
     body: Body | None = None
 
     def request(self, arguments: JSONObject) -> OperationRequest:
-        """
-        Return the request that checked arguments mean.
-
-        Raises InvalidArguments for what no schema says: base64 that is none, a path value "..".
-        """
+        """Return the request that arguments mean. Raises InvalidArguments for what is no base64."""
         path: dict[str, str] = {}
         headers: dict[str, str] = {}
         query: list[str] = []
@@ -88,21 +78,10 @@ class MappedOperation:
             elif value is not None:
                 headers[each.name] = each.simple(value)
         body, content_type = (b"", None) if self.body is None else self.body.write(arguments)
-        return OperationRequest(
-            path=path,
-            query="&".join(query),
-            headers=headers,
-            body=body,
-            content_type=content_type,
-        )
+        return OperationRequest(path, "&".join(query), headers, body, content_type)
 
     def argument_path(self, location: str | None, path: Sequence[str | int]) -> str | None:
-        """
-        Return the JSON pointer of the argument that a service means by a place in its request.
-
-        ``location`` is "path", "query", "header" or "body"; None where the service does not say.
-        None where there is no such argument.
-        """
+        """Return the JSON pointer of the argument that a service means by a place in requests."""
         parts = tuple(path)
         body = self.body
         if body is not None and location in ("body", None):
@@ -126,11 +105,7 @@ def map_operation(
     output_schema: bool = False,
     is_dotted: bool = False,
 ) -> MappedOperation:
-    """
-    Return an operation as a tool has it. Raises Unmappable where it can be none.
-
-    ``is_dotted`` names nested values of forms as DRF reads them, and not in brackets.
-    """
+    """Return an operation as a tool has it. Raises Unmappable where it can be none."""
     if operation.error is not None:
         raise Unmappable(operation.error)
     document.notes = []
@@ -184,36 +159,39 @@ class _Mapping:
         data = self.operation.body
         if data is None:
             return
-        media = choose_media(data.get("content"), self._has_files)
+        media = values.choose_media(data.get("content"), self._has_files)
         is_required = data.get("required") is True
         schema = self.document.convert(media.data.get("schema"), self.side)
         root = self._object(schema) if media.kind not in ("bytes", "text") else None
         members = {} if root is None else root.get("properties", {})
         wanted = () if root is None or self.side is Side.PATCH else root.get("required", ())
-        is_empty = root is not None and not members and root.get("additionalProperties") is False
+        is_empty = root is not None and root.get("additionalProperties") is False
         names: dict[str, str] = {}
-        files: set[str] = set()
         filenames: dict[str, str] = {}
         whole: str | None = None
         if root is None or (not members and not is_empty) or (wanted and not is_required):
             whole, members = self._add_whole(media, schema if root is None else root, is_required)
-            files = {name for name, each in members.items() if is_file(self._root(each))}
-        else:
-            for name, each in members.items():
-                argument = self._add(name, each, name in wanted)
-                names[argument] = name
-                if media.kind == "multipart" and is_file(self._root(each)):
-                    files.add(name)
-                    self._tell_file(argument)
-                    if self._root(each).get("type") != "array":
-                        text = {"type": "string"}
-                        filenames[argument] = self._add(f"{argument}_filename", text, False)
-        # The JSON that is offered beside a form with files, if it has these members.
-        beside = media.plain and self.document.convert(media.plain.data.get("schema"), self.side)
-        json = self._object(beside) if beside is not None else None
-        if not (json and json.get("properties", {}).keys() >= members.keys() - files):
-            media = media._replace(plain=None)
         roots = {name: self._root(each) for name, each in members.items()}
+        is_multipart = media.kind == "multipart"
+        files = {name for name, each in roots.items() if is_multipart and values.is_file(each)}
+        for name, each in members.items() if whole is None else ():
+            argument = self._add(name, each, name in wanted)
+            names[argument] = name
+            if name in files:
+                self._tell_file(argument)
+                if roots[name].get("type") != "array":
+                    text = {"type": "string"}
+                    filenames[argument] = self._add(f"{argument}_filename", text, False)
+        # The JSON that is offered beside a form with files, if it has these members.
+        if media.plain is not None:
+            json = self._object(self.document.convert(media.plain.data.get("schema"), self.side))
+            if json is None or not json.get("properties", {}).keys() >= members.keys() - files:
+                media = media._replace(plain=None)
+        objects = {
+            name
+            for name, each in roots.items()
+            if any(self._root(it).get("type") == "object" for it in each.get("anyOf", [each]))
+        }
         self.body = Body(
             media=media,
             is_required=is_required,
@@ -221,23 +199,17 @@ class _Mapping:
             whole=whole,
             files=frozenset(files),
             filenames=filenames,
-            objects=frozenset(
-                name
-                for name, found in roots.items()
-                if any(
-                    self._root(each).get("type") == "object" for each in found.get("anyOf", [found])
-                )
-            ),
+            objects=frozenset(objects),
             is_dotted=self.is_dotted,
         )
 
     def _add_whole(
-        self, media: Media, schema: JSONSchema, is_required: bool
+        self, media: values.Media, schema: JSONSchema, is_required: bool
     ) -> tuple[str, Mapping[str, JSONSchema]]:
         """Add the whole body as one argument, if it cannot be flat; return that and the members."""
         members: Mapping[str, JSONSchema] = {}
         if media.kind == "bytes":
-            schema = {"type": "string", "description": FILE_NOTE}
+            schema = {"type": "string", "description": values.FILE_NOTE}
         elif media.kind == "text":
             schema = {"type": "string"}
         elif media.kind != "json":
@@ -260,11 +232,9 @@ class _Mapping:
                     self.notes.append(f"The parameter {quoted(name)} is not in the path.")
                     continue
                 described.add(name)
-            content = data.get("content")
-            schema = data.get("schema")
-            if schema is None and isinstance(content, Mapping) and content:
-                media = next(iter(content.values()))
-                schema = media.get("schema") if isinstance(media, Mapping) else None
+            content = nested(data, "content")
+            media = nested(content, next(iter(content), ""))
+            schema = data.get("schema", media.get("schema"))
             converted = self.document.member(name, schema, Side.INPUT)
             text = data.get("description")
             if isinstance(text, str) and text.strip():
@@ -274,8 +244,7 @@ class _Mapping:
             is_required = data.get("required") is True or location == "path"
             argument = self._add(name, converted, is_required, location)
             self.parameters.append(Parameter.read(data, argument))
-        for part in template.split("{")[1:]:
-            name = part.partition("}")[0]
+        for name in re.findall(r"\{([^}]*)", template):
             if name not in described:
                 raise Unmappable(f"its path has {{{name}}}, which no parameter describes")
 
@@ -290,50 +259,38 @@ class _Mapping:
             self.notes.append(f"The cookie {quoted(name)} is left out.")
             return False
         if location == "header":
-            return name.lower() not in OWN_HEADERS
+            return name.lower() not in values.OWN_HEADERS
         if location not in ("path", "query"):
             raise Unmappable(f"its parameter {quoted(name)} is in {quoted(str(location))}")
         return True
 
     def output(self) -> JSONSchema | None:
         """Return the schema of every answer that is a success, or None if there is no such one."""
-        schemas = []
-        for status, response in self.operation.responses.items():
-            if not status.startswith("2"):
-                continue
-            content = response.get("content")
-            types = content if isinstance(content, Mapping) else {}
-            found = [each for name, each in types.items() if "json" in name or name == "*/*"]
-            if len(found) != 1 or len(types) > 1 or not isinstance(found[0], Mapping):
-                return None
-            schemas.append(found[0].get("schema"))
-        if len(schemas) != 1:
+        told = [each for status, each in self.operation.responses.items() if status[:1] == "2"]
+        types = nested(told[0], "content") if len(told) == 1 else {}
+        found = [each for name, each in types.items() if "json" in name or name == "*/*"]
+        if len(types) != 1 or not found or not isinstance(found[0], Mapping):
             return None
         try:
-            schema = self.document.convert(schemas[0], Side.OUTPUT)
+            schema = self.document.convert(found[0].get("schema"), Side.OUTPUT)
             root = self._root(schema, Side.OUTPUT)
             kind = root.get("type")
             if kind is None:
                 return None
             if kind != "object":
                 properties = {"result": schema}
-                schema = {"type": "object", "properties": properties, "required": ["result"]}
-            elif "type" not in schema:
-                schema = dict(root)
-            return self.document.within_bounds(schema, Side.OUTPUT, "its output schema")
+                root = {"type": "object", "properties": properties, "required": ["result"]}
+            return self.document.within_bounds(root, Side.OUTPUT, "its output schema")
         except Unmappable as why:
             self.notes.append(f"It has no output schema: {why}.")
             return None
 
     def _add(self, name: str, schema: JSONSchema, is_required: bool, location: str = "") -> str:
         """Add an argument under the first name that is free, and return that name."""
-        wanted = legal = argument_name(name)
-        number = 1
-        if location and legal in self.properties:
-            wanted = legal = argument_name(f"{location}_{legal}")
-        while legal in self.properties:
-            number += 1
-            legal = argument_name(f"{wanted}_{number}")
+        own = argument_name(name)
+        wanted = argument_name(f"{location}_{own}") if location else own
+        numbered = (argument_name(f"{wanted}_{number}") for number in count(2))
+        legal = next(each for each in chain((own, wanted), numbered) if each not in self.properties)
         self.properties[legal] = schema
         if is_required:
             self.required.append(legal)
@@ -342,7 +299,7 @@ class _Mapping:
     def _tell_file(self, argument: str) -> None:
         """Say of an argument that it is a file, in place of what its bytes would have to be."""
         schema = self._root(self.properties[argument])
-        told = f"{schema.get('description', '')}\n{FILE_NOTE}".strip()
+        told = f"{schema.get('description', '')}\n{values.FILE_NOTE}".strip()
         plain: Schema = {"type": "string"}
         if schema.get("type") == "array":
             bounds = {key: schema[key] for key in ("minItems", "maxItems") if key in schema}
@@ -353,9 +310,8 @@ class _Mapping:
 
     def _has_files(self, schema: object) -> bool:
         root = self._object(self.document.convert(schema, self.side))
-        return root is not None and any(
-            is_file(self._root(each)) for each in root.get("properties", {}).values()
-        )
+        members = {} if root is None else root.get("properties", {})
+        return any(values.is_file(self._root(each)) for each in members.values())
 
     def _root(self, schema: JSONSchema, side: Side | None = None) -> JSONSchema:
         """Return a converted schema with the target of its reference, and its allOf, merged in."""

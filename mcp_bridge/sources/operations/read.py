@@ -11,7 +11,7 @@ from typing import Final
 
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import quoted
-from mcp_bridge.schemas.openapi import Components
+from mcp_bridge.schemas.openapi import Components, listed
 from mcp_bridge.schemas.openapi import Unmappable as Unmappable
 from mcp_bridge.schemas.openapi import look_up as look_up
 
@@ -38,7 +38,6 @@ class Operation:
     parameters: tuple[JSONObject, ...] = ()
     body: JSONObject | None = None
     responses: Mapping[str, JSONObject] = field(default_factory=dict)
-    security: tuple[JSONObject, ...] = ()
     error: str | None = None
 
     def __str__(self) -> str:
@@ -90,37 +89,34 @@ class Document(Components):
         data = item[method]
         if not isinstance(data, Mapping):
             return Operation(method=method, path=path, error="it is no object")
-        operation_id = data.get("operationId")
+        found = data.get("operationId")
+        operation_id = found if isinstance(found, str) else None
         try:
             parameters: dict[tuple[object, object], JSONObject] = {}
-            for each in (*_listed(item, "parameters"), *_listed(data, "parameters")):
+            for each in (*listed(item, "parameters"), *listed(data, "parameters")):
                 parameter = self.resolve(each)
                 parameters[parameter.get("in"), parameter.get("name")] = parameter
             body = self.resolve(data["requestBody"]) if data.get("requestBody") else None
-            responses = data.get("responses")
-            security = data.get("security", self.data.get("security"))
             return Operation(
                 method=method,
                 path=path,
-                operation_id=operation_id if isinstance(operation_id, str) else None,
+                operation_id=operation_id,
                 summary=_text(data, "summary") or _text(item, "summary"),
                 description=_text(data, "description") or _text(item, "description"),
-                tags=tuple(each for each in _listed(data, "tags") if isinstance(each, str)),
+                tags=tuple(each for each in listed(data, "tags") if isinstance(each, str)),
                 deprecated=data.get("deprecated") is True,
                 parameters=tuple(parameters.values()),
                 body=body,
                 responses={
                     str(status): self.resolve(each)
-                    for status, each in (responses or {}).items()
+                    for status, each in (data.get("responses") or {}).items()
                     if not str(status).startswith("x-")
                 },
-                security=tuple(security) if isinstance(security, list) else (),
             )
         except (Unmappable, AttributeError, TypeError) as why:
             is_ours = isinstance(why, Unmappable)
             text = str(why) if is_ours else f"it is not as OpenAPI describes operations: {why!r}"
-            identity = operation_id if isinstance(operation_id, str) else None
-            return Operation(method=method, path=path, operation_id=identity, error=text)
+            return Operation(method=method, path=path, operation_id=operation_id, error=text)
 
 
 def tool_name(text: str) -> str:
@@ -142,11 +138,6 @@ def operation_name(operation: Operation, prefix: str = "") -> str:
     if not own:
         own = "_".join((operation.method, *re.findall(r"[A-Za-z0-9_-]+", operation.path)))
     return tool_name(prefix + own)
-
-
-def _listed(data: JSONObject, name: str) -> list[object]:
-    value = data.get(name)
-    return value if isinstance(value, list) else []
 
 
 def _text(data: JSONObject, name: str) -> str:

@@ -17,6 +17,7 @@ from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import pointer, quoted
+from mcp_bridge.schemas.openapi import nested
 from mcp_bridge.sources.operations.read import Unmappable
 
 _QUERY_STYLES: Final = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
@@ -61,9 +62,8 @@ class Parameter:
         location, name = str(data.get("in")), str(data.get("name"))
         style = data.get("style") or _STYLES[location][0]
         if style not in _STYLES[location]:
-            raise Unmappable(
-                f"its {location} parameter {quoted(name)} has the style {quoted(str(style))}"
-            )
+            text = f"its {location} parameter {quoted(name)} has the style {quoted(str(style))}"
+            raise Unmappable(text)
         explode = data.get("explode")
         return cls(
             argument=argument,
@@ -75,11 +75,7 @@ class Parameter:
         )
 
     def simple(self, value: object) -> str:
-        """
-        Return a value as a header has it, or as a path does, percent-encoded (RFC 6570, 3.2.2).
-
-        Raises InvalidArguments for what would be another path, or no header.
-        """
+        """Return a value as a header or path has it. Raises InvalidArguments for what is none."""
         is_path = self.location == "path"
         encode: Callable[[str], str] = escape if is_path else str
         if self.is_json:
@@ -88,10 +84,9 @@ class Parameter:
             between = "=" if self.explode else ","
             pairs = ((encode(str(key)), encode(_scalar(each))) for key, each in value.items())
             text = ",".join(map(between.join, pairs))
-        elif isinstance(value, list):
-            text = ",".join(encode(_scalar(each)) for each in value)
         else:
-            text = "" if value is None else encode(_scalar(value))
+            items = value if isinstance(value, list) else [value]
+            text = "" if value is None else ",".join(encode(_scalar(each)) for each in items)
         if is_path:
             if not text or {".", ".."} & set(unquote(text).replace("\\", "/").split("/")):
                 raise _refusal((self.argument,), "may not be empty, nor have a part '.' or '..'")
@@ -107,11 +102,7 @@ class Parameter:
 
 
 class Media(NamedTuple):
-    """
-    How a body is written ("json", "form", "multipart", "bytes", "text"), and its media type.
-
-    ``plain`` is the JSON that is offered beside a form with files.
-    """
+    """How a body is written, its media type, and the JSON offered beside a form with files."""
 
     kind: str
     content_type: str
@@ -168,11 +159,9 @@ class Body:
             return content, own or media.content_type
         if not isinstance(value, Mapping):
             raise _refusal((whole or "",), "must be an object")
-        named = {name: argument for argument, name in self.members.items()}
-        places: dict[str, Place] = {
-            str(name): (named.get(name, str(name)),) if whole is None else (whole, str(name))
-            for name in value
-        }
+        places: dict[str, Place] = {name: (argument,) for argument, name in self.members.items()}
+        if whole is not None:
+            places = {name: (whole, name) for name in value}
         if media.kind == "form":
             pairs = (self._pairs(name, each, places[name]) for name, each in value.items())
             return "&".join(pair for each in pairs for pair in each).encode(), media.content_type
@@ -187,9 +176,7 @@ class Body:
         return written + f"--{boundary}--\r\n".encode(), f"{_MULTIPART}; boundary={boundary}"
 
     def _encoding(self, name: str) -> JSONObject:
-        encodings = self.media.data.get("encoding")
-        found = encodings.get(name) if isinstance(encodings, Mapping) else None
-        return found if isinstance(found, Mapping) else {}
+        return nested(nested(self.media.data, "encoding"), name)
 
     def _pairs(self, name: str, value: object, place: Place) -> list[str]:
         """Return the parts of a form that say a member."""
@@ -225,16 +212,13 @@ class Body:
             for each in value if isinstance(value, list) else [value]:
                 yield name, _scalar(each)
 
-    def _files(
-        self, name: str, value: object, place: Place, arguments: JSONObject
-    ) -> Iterator[bytes]:
+    def _files(self, name: str, value: object, place: Place, sent: JSONObject) -> Iterator[bytes]:
         """Yield the parts of a member that is a file, or a list of them."""
-        given = arguments.get(self.filenames.get(str(place[0]), ""))
-        given = given if isinstance(given, str) else ""
-        for number, item in enumerate(value if isinstance(value, list) else [value]):
-            where, stem = place, name
-            if isinstance(value, list):
-                where, stem = (*place, number), f"{name}-{number + 1}"
+        given = str(sent.get(self.filenames.get(str(place[0]), ""), ""))
+        items = value if isinstance(value, list) else [value]
+        for number, item in enumerate(items):
+            where = (*place, number) if items is value else place
+            stem = f"{name}-{number + 1}" if items is value else name
             content, own = read_file(item, where)
             own = own or mimetypes.guess_type(given)[0] or "application/octet-stream"
             extension = mimetypes.guess_extension(own.partition(";")[0]) or ""
@@ -261,29 +245,20 @@ class Body:
 
 
 def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
-    """
-    Return the media type of a request body to write; ``has_files`` tells it of a schema.
-
-    Raises Unmappable where none can be written.
-    """
-    types = {
-        str(name): each if isinstance(each, Mapping) else {}
-        for name, each in (content.items() if isinstance(content, Mapping) else ())
-    }
-    if not types:
+    """Return the media type of a body to write. Raises Unmappable where none can be written."""
+    if not isinstance(content, Mapping) or not content:
         raise Unmappable("its request body has no content")
+    types = {str(name): each if isinstance(each, Mapping) else {} for name, each in content.items()}
     plain = {name: name.partition(";")[0].strip().lower() for name in types}
     named = {kind: types[name] for name, kind in reversed(plain.items())}
     ranks = ("application/json", "application/merge-patch+json")
     found = [name for name in types if _JSON.fullmatch(plain[name])]
     anything = [types[name] for name in types if plain[name] in ("*/*", "application/*")]
-    as_json: Media | None = None
+    as_json = Media("json", "application/json", anything[0]) if anything else None
     if found:
         # JSON Patch and the like want lists of changes, which are harder to write.
         chosen = min(found, key=lambda name: (*ranks, plain[name]).index(plain[name]))
         as_json = Media("json", chosen, types[chosen])
-    elif anything:
-        as_json = Media("json", "application/json", anything[0])
     if _MULTIPART in named and has_files(named[_MULTIPART].get("schema")):
         return Media("multipart", _MULTIPART, named[_MULTIPART], as_json)
     if as_json is not None:
@@ -311,11 +286,7 @@ def is_file(schema: JSONObject) -> bool:
 
 
 def read_file(value: object, place: Place) -> tuple[bytes, str]:
-    """
-    Return the bytes of a data: URI or of base64, and the media type that the former names.
-
-    Raises InvalidArguments for anything else: no other address is ever opened.
-    """
+    """Return the bytes of a data: URI or of base64, and its media type. Opens no other address."""
     if not isinstance(value, str):
         raise _refusal(place, "must be a file: a data: URI, or base64")
     media_type, text = "", value
@@ -396,9 +367,8 @@ def _refusal(place: Place, message: str) -> InvalidArguments:
 def _refuse_lost(value: object, place: Place) -> None:
     """Raise InvalidArguments for null, [] and {} in a value, at any depth: no form can say them."""
     if value is None or value in ([], {}):
-        raise _refusal(
-            place, f"cannot be {json_text(value)} in a form: leave it out, or give a value"
-        )
+        text = f"cannot be {json_text(value)} in a form: leave it out, or give a value"
+        raise _refusal(place, text)
     if isinstance(value, Mapping | list):
         for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
             _refuse_lost(each, (*place, key))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType, ModuleType
 from typing import Any, Final, NoReturn
@@ -39,22 +38,13 @@ _AUTHENTICATOR: Final = frozenset(
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose classes are known.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
-_REFUSED: Final = (
-    exceptions.NotAuthenticated,
-    exceptions.AuthenticationFailed,
-    exceptions.PermissionDenied,
-    PermissionDenied,
-)
-
-
-@dataclass(slots=True)
-class _Needs:
-    """What the permission classes of a view ask of every request, as far as that is known."""
-
-    user: bool = False
-    staff: bool = False
-    token: bool = False
-    permissions: tuple[str, ...] = ()
+_REFUSED: Final = (exceptions.NotAuthenticated, exceptions.PermissionDenied, PermissionDenied)
+# What permission classes ask beside permissions of models, and what the caller is asked for it.
+_USER: Final = "user"
+_PREDICATES: Final[Mapping[str, Callable[[Context], object]]] = {
+    "staff": lambda context: context.user.is_staff,
+    "token": lambda context: scopes_of(context.auth) is not None,
+}
 
 
 def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> AccessRule:
@@ -69,32 +59,15 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
     authenticated, unless the mark has scopes.
     """
     scopes = tuple(dict.fromkeys((*options.scopes, *_view_scopes(endpoint, options))))
-    needs = _compiled(endpoint)
-    predicate: Callable[[Context], object] | None = None
-    if needs is None:
-        lets_in = partial(_lets_in, endpoint, guarded=not options.scopes)
-        needs, predicate = _Needs(), lets_in if probe else None
-    elif needs.staff:
-        predicate = _is_staff_with_token if needs.token else _is_staff
-    elif needs.token:
-        predicate = _has_scopes
-    public = options.public and not (needs.user or needs.staff or needs.permissions or scopes)
-    needed = tuple(dict.fromkeys((*options.permissions, *needs.permissions)))
+    known = _compiled(endpoint)
+    needs = known or []
+    predicate = next((_PREDICATES[each] for each in needs if each in _PREDICATES), None)
+    if known is None and probe:
+        predicate = partial(_lets_in, endpoint, guarded=not options.scopes)
+    asked = (each for each in needs if each not in (_USER, *_PREDICATES))
+    needed = tuple(dict.fromkeys((*options.permissions, *asked)))
+    public = options.public and not (needs or scopes)
     return AccessRule.of(public, needed, predicate, None, scopes)
-
-
-def _is_staff(context: Context) -> bool:
-    """Return whether DRF's IsAdminUser lets the caller in."""
-    return bool(context.user.is_staff)
-
-
-def _has_scopes(context: Context) -> bool:
-    """Return whether the caller has a credential with scopes, as TokenHasScope requires."""
-    return scopes_of(context.auth) is not None
-
-
-def _is_staff_with_token(context: Context) -> bool:
-    return _is_staff(context) and _has_scopes(context)
 
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
@@ -102,9 +75,9 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     kind: Any = endpoint.route.kind
     leaves = [*_leaves(endpoint)]
     kinds: list[Any] = [type(each) for each, _ in leaves]
-    asking = [f"permission class {each.__qualname__}" for each in kinds if _asks(_reads(each))]
-    if any(_asks(_names(code)) for code, _ in _codes(kind)):
-        asking.insert(0, f"class {kind.__qualname__}")
+    asking = [f"class {kind.__qualname__}"] if _asks(kind) else []
+    judges = [each for each in kinds if _asks(each, callees=True)]
+    asking += [f"permission class {each.__qualname__}" for each in judges]
     if asking and not options.scopes:
         raise ValueError(
             f"its {asking[0]} asks how the caller was authenticated, which a tool cannot answer: "
@@ -115,7 +88,7 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
         # The class that decides. Others in an alternative read the scopes from ``request.auth``.
         judge = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
         is_read = not is_alternative or judge.__name__ == _OR_TOKEN
-        if judge.__module__ != _TOOLKIT or not is_read or _asks(_reads(kind)):
+        if judge.__module__ != _TOOLKIT or not is_read or _asks(kind, callees=True):
             continue
         try:
             view = make_view(endpoint)
@@ -137,10 +110,8 @@ def conditions(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the names of a view's permissions and of the methods that decide in their place."""
     kind = endpoint.route.kind
     own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
-    return (
-        *map(_words, _permissions(endpoint)),
-        *(dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS),
-    )
+    named = (dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS)
+    return (*map(_words, _permissions(endpoint)), *named)
 
 
 def _words(permission: Any) -> str:
@@ -176,38 +147,26 @@ def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
             yield each, is_alternative
 
 
-def _asks(names: Set[str]) -> bool:
-    """Return whether code with these names and texts asks how its caller was authenticated."""
-    return bool(names & _AUTHENTICATOR) or names >= {"auth", "type"}
-
-
 @lru_cache(maxsize=1024)
-def _reads(kind: Any) -> frozenset[str]:
-    """Return the names in the code of a permission class of the site's, and of its functions."""
-    found: set[str] = set()
-    pending, seen = [*_codes(kind)], set[int]()
-    while pending:
-        code, known = pending.pop()
-        if id(code) in seen:
+def _asks(kind: Any, *, callees: bool = False) -> bool:
+    """Return whether the code of a class, or also what it calls, asks how callers log in."""
+    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
+    pending = [found for base in own for each in vars(base).values() for found in _code(each)]
+    read: dict[int, set[str]] = {}
+    for code, known in pending:
+        if id(code) in read:
             continue
-        seen.add(id(code))
-        found.update(_names(code))
-        owners = [known[name] for name in code.co_names if name in known]
-        for owner in owners:
+        texts = (each for each in code.co_consts if isinstance(each, str))
+        read[id(code)] = {*code.co_names, *texts}
+        for owner in (known[name] for name in code.co_names if callees and name in known):
             # A function, or one that is an attribute of a module or a class.
             inside = isinstance(owner, ModuleType | type)
             named = [inspect.getattr_static(owner, each, None) for each in code.co_names]
             for each in named if inside else [owner]:
                 if getattr(each, "__module__", "").partition(".")[0] not in _KNOWN:
                     pending += _code(each)
-    return frozenset(found)
-
-
-@lru_cache(maxsize=1024)
-def _codes(kind: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
-    """Return the code of a class's methods, but of those from known packages."""
-    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
-    return [found for base in own for each in vars(base).values() for found in _code(each)]
+    names = [set().union(*read.values())] if callees else read.values()
+    return any(each & _AUTHENTICATOR or each >= {"auth", "type"} for each in names)
 
 
 def _code(found: Any) -> Iterator[tuple[CodeType, Mapping[str, Any]]]:
@@ -217,10 +176,6 @@ def _code(found: Any) -> Iterator[tuple[CodeType, Mapping[str, Any]]]:
     while pending:
         yield (code := pending.pop()), found.__globals__
         pending += [part for part in code.co_consts if isinstance(part, CodeType)]
-
-
-def _names(code: CodeType) -> set[str]:
-    return {*code.co_names, *(text for text in code.co_consts if isinstance(text, str))}
 
 
 def authenticates(endpoint: Endpoint) -> bool | None:
@@ -303,8 +258,8 @@ class GuardedScopes(ScopesOnly):
     __getitem__ = __getattr__
 
 
-def _compiled(endpoint: Endpoint) -> _Needs | None:
-    """Return what the permission classes ask; None where one of them has to be asked."""
+def _compiled(endpoint: Endpoint) -> list[str] | None:
+    """Return what the permission classes ask, in words; None where one of them has to be asked."""
     route = endpoint.route
     kind = route.kind
     # adrf's do the same with classes that are coroutine functions, none of which is known here.
@@ -314,29 +269,29 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
     if not isinstance(classes, list | tuple):
         # A property, which reads the request.
         return None
-    needs, is_safe = _Needs(), endpoint.method in permissions.SAFE_METHODS
+    needs: list[str] = []
     for each in classes:
         if each is permissions.AllowAny:
             continue
         if not authenticates(endpoint):
             return None
         if each is permissions.IsAuthenticated:
-            needs.user = True
+            needs.append(_USER)
         elif each is permissions.IsAuthenticatedOrReadOnly:
-            needs.user = needs.user or not is_safe
+            needs += [] if endpoint.method in permissions.SAFE_METHODS else [_USER]
         elif each is permissions.IsAdminUser:
-            needs.staff = True
+            needs.append("staff")
         elif (
             each in _BY_MODEL and endpoint.model and not hasattr(kind, "_ignore_model_permissions")
         ):
-            asked = each().get_required_permissions(endpoint.method, endpoint.model)
-            needs.user = needs.user or each.authenticated_users_only or bool(asked)
-            needs.permissions += tuple(asked)
+            needs += [_USER] if each.authenticated_users_only else []
+            needs += each().get_required_permissions(endpoint.method, endpoint.model)
         elif each.__module__ == _TOOLKIT and each.__name__ in (*_OF_TOKENS, _OR_TOKEN):
-            needs.user, needs.token = True, needs.token or each.__name__ != _OR_TOKEN
+            needs.append(_USER if each.__name__ == _OR_TOKEN else "token")
         else:
             return None
-    return needs
+    # A rule has one predicate: both of them are asked.
+    return None if _PREDICATES.keys() <= set(needs) else needs
 
 
 def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:

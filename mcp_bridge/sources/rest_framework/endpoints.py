@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rest_framework import versioning
@@ -20,7 +20,7 @@ from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_of, snake_case
 from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.in_process import routes as in_process
-from mcp_bridge.sources.in_process.routes import wrapped
+from mcp_bridge.sources.in_process.routes import UnreadableRoute, wrapped
 from mcp_bridge.sources.marked import location, shown
 from mcp_bridge.sources.operations.mapping import HINTS
 
@@ -37,40 +37,22 @@ _OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
 # What the framework's own actions do: models read it where a class says nothing of each.
 _VERBS: Final = {
     "list": "List",
-    "retrieve": "Read one",
-    "create": "Create one",
-    "update": "Replace one",
-    "partial_update": "Change one",
-    "destroy": "Delete one",
-}
-# The actions of generic views, by the methods that they have in place of them.
-_ACTIONS: Final = {
-    "post": "create",
-    "put": "update",
-    "patch": "partial_update",
-    "delete": "destroy",
+    **dict.fromkeys(("retrieve", "get"), "Read one"),
+    **dict.fromkeys(("create", "post"), "Create one"),
+    **dict.fromkeys(("update", "put"), "Replace one"),
+    **dict.fromkeys(("partial_update", "patch"), "Change one"),
+    **dict.fromkeys(("destroy", "delete"), "Delete one"),
 }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route(in_process.Route):
-    """An address; ``view`` is what its callback stands around, with DRF's ``cls``."""
+    """An address; ``view`` is what its callback stands around, and ``actions`` are by method."""
 
     view: Any
-
-    @property
-    def kind(self) -> type[APIView]:
-        kind: type[APIView] = self.view.cls
-        return kind
-
-    @property
-    def initkwargs(self) -> Mapping[str, Any]:
-        return getattr(self.view, "initkwargs", None) or {}
-
-    @property
-    def actions(self) -> Mapping[str, str] | None:
-        """The action of each method in lower case, where it is a view set."""
-        return getattr(self.view, "actions", None)
+    kind: type[APIView]
+    initkwargs: Mapping[str, Any]
+    actions: Mapping[str, str] | None
 
 
 def routes(urlconf: Any) -> Iterator[Route]:
@@ -79,7 +61,9 @@ def routes(urlconf: Any) -> Iterator[Route]:
         for each in wrapped(route.callback):
             kind = getattr(each, "cls", None)
             if isinstance(kind, type) and issubclass(kind, APIView):
-                yield Route(view=each, **vars(route))
+                given, actions = getattr(each, "initkwargs", None), getattr(each, "actions", None)
+                own: dict[str, Any] = {"kind": kind, "initkwargs": given or {}, "actions": actions}
+                yield Route(view=each, **own, **vars(route))
                 break
 
 
@@ -118,11 +102,6 @@ class Endpoint:
         return self.route.kind.__qualname__ == "WrappedAPIView"
 
     @property
-    def is_extra_action(self) -> bool:
-        """Whether it is an ``@action`` of a view set."""
-        return hasattr(self.function, "mapping")
-
-    @property
     def mark(self) -> ToolOptions | None:
         """The options of ``@mcp_tool`` on what answers, or around it in the URLconf."""
         marks = map(options_of, (self.function, *wrapped(self.route.callback)))
@@ -142,13 +121,14 @@ class Endpoint:
 
     @property
     def own_name(self) -> str:
-        """The name where nobody has given one."""
+        """The name where nobody has given one, in lower case and without ``-``, ``:`` and dots."""
+        named = self.route.full_name or snake_case(self.route.kind.__name__)
+        suffix = self.suffix
         basename = self.route.initkwargs.get("basename")
         if basename and self.route.actions is not None:
-            parts = [*self.route.namespaces, basename, self.action]
-            return _plain_name("_".join(parts)) + self.of_method
-        named = self.route.full_name or snake_case(self.route.kind.__name__)
-        return _plain_name(named) + self.suffix
+            named = "_".join((*self.route.namespaces, basename, self.action))
+            suffix = self.of_method
+        return re.sub(r"[^A-Za-z0-9_]+", "_", named).strip("_").lower() + suffix
 
     @property
     def suffix(self) -> str:
@@ -174,7 +154,8 @@ class Endpoint:
         """Whether its view does: by the app of it or of a base, its name or its path."""
         kind: Any = self.route.kind
         names = (kind.__name__, self.route.full_name, str(self.route))
-        return _is_of_credentials(kind) or any(
+        modules = {f"{base.__module__}." for base in kind.__mro__}
+        return any(module.startswith(f"{app}.") for module in modules for app in NEVER) or any(
             deals_with_secrets(name, conf.sensitive_names) for name in names
         )
 
@@ -211,16 +192,10 @@ class Endpoint:
         return set(types) == {"text/html"}
 
     def about(self, text: str) -> str:
-        """
-        Return what an action of the framework's own does; any other text as it is.
-
-        ``text`` is what the class says of itself, the same for all its actions; without it the name
-        of the model stands in its place.
-        """
+        """Return what the framework's own action does, by its class's text or its model."""
         is_set = self.route.actions is not None
-        is_list = issubclass(self.route.kind, ListModelMixin)
-        actions = {**_ACTIONS, "get": "list" if is_list else "retrieve"}
-        action = self.action if is_set else actions.get(self.action, "")
+        is_list = self.action == "get" and issubclass(self.route.kind, ListModelMixin)
+        action = "list" if is_list else self.action
         verb = _VERBS.get(action)
         if verb is None or not self.is_inherited or (text and not is_set):
             return text
@@ -238,30 +213,21 @@ class Endpoint:
         return f"{self.method} {self.route} ({self.place})"
 
 
-def _plain_name(name: str) -> str:
-    """Return a name as one of a tool, in lower case and without ``-``, ``:`` and dots."""
-    return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").lower()
-
-
-# Many routes lead to one class.
-@lru_cache(maxsize=4096)
-def _is_of_credentials(kind: type) -> bool:
-    modules = {base.__module__ for base in kind.__mro__}
-    return any(f"{module}.".startswith(f"{app}.") for module in modules for app in NEVER)
-
-
 def endpoints(route: Route) -> list[Endpoint]:
     """Return the endpoints of a route: none of lists of addresses and of schemas, nor suffixes."""
-    if issubclass(route.kind, APIRootView | SchemaView) or route.has_suffix:
+    kind = route.kind
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    if issubclass(kind, APIRootView | SchemaView) or "drf_spectacular" in packages:
         return []
-    if "drf_spectacular" in {base.__module__.split(".")[0] for base in route.kind.__mro__}:
-        return []
-    allowed = route.initkwargs.get("http_method_names", route.kind.http_method_names)
+    with suppress(UnreadableRoute):
+        if "format" in route.parameters:
+            return []
+    allowed = route.initkwargs.get("http_method_names", kind.http_method_names)
     names = {name.lower() for name in allowed} - _OTHERS
     actions = {name: name for name in sorted(names)} if route.actions is None else route.actions
     found: list[Endpoint] = []
     for method, action in actions.items():
-        if method in names and callable(getattr(route.kind, action, None)):
+        if method in names and callable(getattr(kind, action, None)):
             found.append(Endpoint(route=route, method=method.upper(), action=action, others=found))
     return found
 

@@ -1,8 +1,4 @@
-"""
-Corrections of drf-spectacular's descriptions to the way that views read fields and parameters.
-
-Views of Wagtail's API v2 name what they take, so that nothing of Wagtail is imported.
-"""
+"""Corrections of drf-spectacular's descriptions to how views read fields and parameters."""
 
 from __future__ import annotations
 
@@ -23,51 +19,21 @@ from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
 
 from mcp_bridge.schemas.django.spectacular import represents_itself
+from mcp_bridge.schemas.hints import ADAPTERS
 
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 # A schema of any value: drf-spectacular ignores an empty one.
 _OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
 _PLAIN: Final = (str, int, float, Decimal, list, tuple, dict, type(None))
-_TOLD: Final = ("required", "read_only", "write_only", "allow_null")
 _DATES: Final = (
     (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", humanize_datetime.datetime_formats),
     (serializers.DateField, "DATE_INPUT_FORMATS", humanize_datetime.date_formats),
     (serializers.TimeField, "TIME_INPUT_FORMATS", humanize_datetime.time_formats),
 )
 
-# Of Wagtail's own renderer, and for scripts in a browser.
-_LEFT_OUT: Final = frozenset({"_", "format"})
-_OF_WAGTAIL: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "ancestor_of": ({"type": "integer"}, "Only pages above the page with this id."),
-    "child_of": ({"type": "string"}, 'Only pages right below the page with this id, or "root".'),
-    "descendant_of": ({"type": "string"}, 'Only pages below the page with this id, or "root".'),
-    "fields": (
-        {"type": "string"},
-        'Fields to show besides, with commas between: "body,-title" leaves the title out, '
-        '"*" is all, "_,title" is the title alone.',
-    ),
-    "html_path": ({"type": "string"}, "The path of a page on the site."),
-    "id": ({"type": "integer"}, "The id."),
-    "limit": ({"type": "integer", "minimum": 0}, "How many at most."),
-    "locale": ({"type": "string"}, 'Only pages in this language, such as "en".'),
-    "offset": ({"type": "integer", "minimum": 0}, "How many to leave out at the beginning."),
-    "order": ({"type": "string"}, 'The field to order by, "-" before it for the last first.'),
-    "rich_text_format": ({"type": "string"}, "In which form rich text is shown."),
-    "search": ({"type": "string"}, "Words to look for."),
-    "search_operator": ({"type": "string", "enum": ["and", "or"]}, "Whether all words count."),
-    "site": ({"type": "string"}, "Only pages of the site with this host name."),
-    "translation_of": ({"type": "string"}, "Only translations of the page with this id."),
-    "type": ({"type": "string"}, 'Only pages of these types, such as "blog.BlogPage".'),
-}
-_OF_ONE: Final = frozenset({"fields", "rich_text_format"})
-
 
 class Components(ComponentRegistry):
-    """
-    The components of one operation.
-
-    Two serializers that share a name and differ get two components: the second one is renamed.
-    """
+    """The components of one operation; of two that share a name and differ, one is renamed."""
 
     def __contains__(self, component: Any) -> bool:
         name, number = component.name, 1
@@ -80,20 +46,13 @@ class Components(ComponentRegistry):
         return False
 
 
-def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
-    """Return what tells a field from others; within itself (``around``) its class is all."""
+def _identity(found: Any) -> Any:
+    """Return what tells a field from others: its class, and what it was made with."""
     if not isinstance(found, serializers.Field):
         return found
-    kind: Any = type(found)
-    if kind in around:
-        return kind
     field: Any = found
     given = {**dict(enumerate(field._args)), **field._kwargs, "validators": None}
-    plain = [(name, repr(each)) for name, each in given.items() if isinstance(each, _PLAIN)]
-    told = [getattr(found, option, None) for option in _TOLD]
-    within = dict(getattr(found, "fields", {}), child=getattr(found, "child", None))
-    keys = [(name, _identity(each, (*around, kind))) for name, each in within.items()]
-    return kind, plain, told, keys
+    return type(found), [(name, repr(it)) for name, it in given.items() if isinstance(it, _PLAIN)]
 
 
 class Corrections(AutoSchema):
@@ -103,21 +62,24 @@ class Corrections(AutoSchema):
     Without answers their serializers are not described, which saves half of the time. With
     ``as_declared`` each is described by its fields, even if it has its own to_representation().
     ``answer_error`` is the exception that describing the answers raised, or None, and
-    ``undeclared`` names the serializers of answers whose fields do not describe them.
+    ``undeclared`` names the serializers of answers whose fields do not describe them. If it
+    ``is_lost`` an ``@extend_schema`` does nothing, since the view has another kind of schema.
     """
 
     with_answers: bool
     as_declared: bool
+    is_lost: bool
     answer_error: Exception | None = None
     undeclared: list[str]
 
     @classmethod
-    def of(cls, view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Corrections:
+    def of(cls, view: Any, schema: Any, has_output: bool, as_declared: bool) -> Corrections:
         """Give a view a copy of its schema with the corrections, and return that."""
         made: Any = copy.copy(schema)
         made.__class__ = type(schema.__class__.__name__, (cls, schema.__class__), {})
         made.get_request_serializer = cache(made.get_request_serializer)
-        made.with_answers, made.as_declared, made.undeclared = with_answers, as_declared, []
+        made.with_answers, made.as_declared = has_output or as_declared, as_declared
+        made.undeclared = []
         # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
         view.schema = weakref.proxy(made)
         return made  # type: ignore[no-any-return]
@@ -176,9 +138,7 @@ class Corrections(AutoSchema):
         made = copy.copy(field)
         made.allow_null = False
         made.choices = [
-            (str(each) if is_mixed else each, label)
-            for each, label in field.choices.items()
-            if each is not None
+            (text if is_mixed else each, field.choices[each]) for text, each in values.items()
         ]
         schema = super()._map_serializer_field(made, direction, *given, **named)
         whole = schema.get("items", schema) if schema else {}
@@ -226,22 +186,25 @@ def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()
 
 
 def add_filters(operation: dict[str, Any], view: Any) -> None:
-    """Describe the orderings of a list, and the filters of django-filter."""
+    """Describe the orderings of a list, the filters of django-filter, and what adapters know."""
+    parameters = operation.setdefault("parameters", [])
+    described = {each["name"]: each for each in parameters}
     for kind in getattr(view, "filter_backends", ()):
-        if not isinstance(kind, type):
-            continue
-        backend: Any = kind()
-        if issubclass(kind, OrderingFilter):
-            fields = _orderings(backend, view)
-            both = [name for field in fields for name in (field, f"-{field}")]
-            for each in operation.get("parameters", ()) if fields else ():
-                if each["name"] == backend.ordering_param and each["in"] == "query":
-                    each["schema"] = {"type": "string", "enum": both}
-                    each["description"] = "What to order by: with '-' before it from the last on."
+        backend: Any = kind() if isinstance(kind, type) else None
+        if isinstance(backend, OrderingFilter) and backend.ordering_param in described:
+            if fields := _orderings(backend, view):
+                both = [name for field in fields for name in (field, f"-{field}")]
+                told = described[backend.ordering_param]
+                told["schema"] = {"type": "string", "enum": both}
+                told["description"] = "What to order by: with '-' before it from the last on."
         elif hasattr(backend, "get_filterset_class"):
             filters = backend.get_filterset_class(view)
             for name, each in getattr(filters, "base_filters", {}).items():
-                _add_filter(operation, filters, name, each)
+                if name in described:
+                    _add_filter(parameters, described[name], filters, each)
+    for adapter in ADAPTERS:
+        added = adapter.query_parameters(view)
+        parameters += [each for each in added if each["name"] not in described]
 
 
 def _orderings(backend: Any, view: Any) -> list[str]:
@@ -255,45 +218,14 @@ def _orderings(backend: Any, view: Any) -> list[str]:
         return []
 
 
-def _add_filter(operation: dict[str, Any], filters: Any, name: str, field: Any) -> None:
-    found = [each for each in operation.get("parameters", ()) if each["name"] == name]
-    if not found:
-        return
+def _add_filter(parameters: list[Any], told: dict[str, Any], filters: Any, field: Any) -> None:
     if formats := field.extra.get("input_formats"):
-        tell_formats(found[0]["schema"], humanize_datetime.humanize_strptime(", ".join(formats)))
+        tell_formats(told["schema"], humanize_datetime.humanize_strptime(", ".join(formats)))
     if hasattr(field, "get_lookup_choices"):
         # A LookupChoiceFilter learns its model when its filter set is made.
         field = copy.copy(field)
         field.model = filters._meta.model
-        lookups = [each for each, _ in field.get_lookup_choices()]
-        about = f"How {name} is compared; required with it."
-        schema = {"type": "string", "enum": lookups}
-        place = operation["parameters"].index(found[0]) + 1
-        operation["parameters"].insert(
-            place, {"name": f"{name}_lookup", "in": "query", "description": about, "schema": schema}
-        )
-
-
-def add_wagtail_parameters(operation: dict[str, Any], view: Any) -> None:
-    """Add the query parameters that a view of Wagtail's API names, to one that is described."""
-    named = getattr(view, "known_query_parameters", None)
-    if not isinstance(named, frozenset | set) or not hasattr(view, "find_query_parameters"):
-        return
-    filters: set[str] = set()
-    match getattr(view, "action", ""):
-        case "listing_view":
-            names = set(named) - _LEFT_OUT
-            filters = set(view.get_available_fields(view.model, db_fields_only=True)) - names
-        case "detail_view":
-            names = set(named & _OF_ONE)
-        case "find_view":
-            names = set(view.find_query_parameters)
-        case _:
-            return
-    found = operation.setdefault("parameters", [])
-    taken = {each["name"] for each in found}
-    for name in sorted((names | filters) - taken):
-        schema, about = _OF_WAGTAIL.get(name, ({"type": "string"}, ""))
-        if name in filters:
-            about = f"Only those whose {name} is this."
-        found.append({"name": name, "in": "query", "schema": schema, "description": about})
+        schema = {"type": "string", "enum": [each for each, _ in field.get_lookup_choices()]}
+        name, about = told["name"], f"How {told['name']} is compared; required with it."
+        added = {"name": f"{name}_lookup", "in": "query", "description": about, "schema": schema}
+        parameters.insert(parameters.index(told) + 1, added)

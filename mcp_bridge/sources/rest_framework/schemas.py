@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -28,13 +28,7 @@ from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, Version, version_of
-from mcp_bridge.sources.rest_framework.fields import (
-    Components,
-    Corrections,
-    add_filters,
-    add_wagtail_parameters,
-    tell_json,
-)
+from mcp_bridge.sources.rest_framework.fields import Components, Corrections, add_filters, tell_json
 
 # Without the split a file in a body is described by the address that an answer has for it.
 _SETTINGS: Final = {
@@ -53,65 +47,33 @@ class Description:
     The operation of an endpoint, as OpenAPI 3.1 has it; ``components`` are those it refers to.
 
     ``corrected`` is the AutoSchema that described it, ``warnings`` are those of drf-spectacular.
-    ``is_lost`` says that an ``@extend_schema`` of the site does nothing, since its views have
-    another kind of schema. ``names`` are the URLconf's names of those parameters that the path
-    renames.
+    The path of ``mapped`` has the URLconf's names.
     """
 
     endpoint: Endpoint
-    path: str
     operation: dict[str, Any]
     components: dict[str, Any]
+    mapped: MappedOperation
     version: Version | None
     corrected: Corrections
     warnings: list[str]
-    is_lost: bool
-    names: Mapping[str, str]
-    has_output: bool
-
-    @cached_property
-    def mapped(self) -> MappedOperation:
-        """The mapped operation, whose path has the URLconf's names. Raises Unmappable."""
-        method = self.endpoint.method.lower()
-        paths = {self.path: {method: as_json(self.operation)}}
-        document = Document({"openapi": "3.1.1", "components": self.components, "paths": paths})
-        operation = document.operation(method, self.path)
-        mapped = map_operation(document, operation, output_schema=self.has_output, is_dotted=True)
-        parameters = tuple(
-            replace(each, name=self.names.get(each.name, each.name))
-            if each.location == "path"
-            else each
-            for each in mapped.parameters
-        )
-        return replace(mapped, parameters=parameters)
 
     @property
     def notes(self) -> Iterator[str]:
         """Sentences on what no schema says of the tool."""
         yield from self.mapped.notes
-        if self.has_output:
+        if self.corrected.with_answers:
             if self.corrected.answer_error is not None:
                 yield f"It has no output schema: {first_line(self.corrected.answer_error)}"
             for each in dict.fromkeys(self.corrected.undeclared):
                 yield f"Its output schema takes any value of {each}, which has to_representation()"
-
-    @property
-    def lacks_serializer(self) -> bool:
-        """Whether it takes no body since its view names no serializer."""
-        is_unknown = any("unable to guess serializer" in each for each in self.warnings)
-        has_body = self.endpoint.method in ("POST", "PUT", "PATCH")
-        return is_unknown and has_body and self.mapped.body is None
 
 
 class Builder(SchemaGenerator):
     """A maker of tools of endpoints, each of which it describes with separate components."""
 
     def __init__(
-        self,
-        options: Mapping[str, Any],
-        callbacks: Collection[object],
-        *,
-        as_declared: bool = False,
+        self, options: Mapping[str, Any], callbacks: Collection[Any], *, as_declared: bool = False
     ) -> None:
         super().__init__()
         self._options = options
@@ -153,22 +115,14 @@ class Builder(SchemaGenerator):
         view = super().create_view(callback, method, request)
         schema = view.schema
         is_known = isinstance(schema, AutoSchema)
-        view.is_schema_lost = not is_known and bool(_extensions(schema.__class__))
+        used = schema if is_known else AutoSchema()
         # The view keeps it, since its descriptor holds it by a weak reference.
-        view.corrected = Corrections.of(
-            view,
-            schema if is_known else AutoSchema(),
-            with_answers=self._has_output or self._as_declared,
-            as_declared=self._as_declared,
-        )
+        view.corrected = Corrections.of(view, used, self._has_output, self._as_declared)
+        view.corrected.is_lost = not is_known and bool(_extensions(schema.__class__))
         return view
 
     def own_name(self, endpoint: Endpoint) -> str:
-        """
-        Return the name of an endpoint to which no mark and no line gives one.
-
-        It is that of ``@extend_schema(operation_id=...)``, if there is one.
-        """
+        """Return the name where no mark gives one: that of ``@extend_schema``, or its own."""
         own = getattr(endpoint.handler, "kwargs", {}).get("schema")
         # Of nearly all, nobody has to make the view for that.
         if any(_extensions(get_class(each)) for each in (own, endpoint.route.kind.schema)):
@@ -181,25 +135,27 @@ class Builder(SchemaGenerator):
                     return tool_name(given)
         return endpoint.own_name
 
-    def describe(self, endpoint: Endpoint, options: ToolOptions) -> Description:
+    def describe(
+        self, endpoint: Endpoint, options: ToolOptions, *, is_named: bool = False
+    ) -> Description:
         """
         Return the operation of an endpoint, of the version that is wanted where it has that.
 
-        Raises what the view raises when it is described, and DatabaseError where that has asked a
-        database in vain.
+        Raises LeftOut, also for one that is deprecated unless it ``is_named``; Unmappable; what the
+        view raises when it is described, and DatabaseError where that asks a database in vain.
         """
         with described_quietly() as warnings:
             view, path, version = self._view(endpoint)
             path, names, aliases = self._named(path, endpoint, view)
             registry = Components()
-            operation = view.schema.get_operation(
-                path, endpoint.route.pattern, "^/", endpoint.method, registry
-            )
+            pattern, method = endpoint.route.pattern, endpoint.method
+            operation = view.schema.get_operation(path, pattern, "^/", method, registry)
             if operation is None:
                 raise LeftOut("its @extend_schema excludes it from schemas")
             own = getattr(endpoint.function, "kwargs", {})
             is_given = "serializer_class" in own or _given(view.schema, "request") is not None
-            if endpoint.is_extra_action and not (is_given or _has_own_serializer(view)):
+            is_extra_action = hasattr(endpoint.function, "mapping")
+            if is_extra_action and not (is_given or _has_own_serializer(view)):
                 # What an extra action inherits describes an object of the set.
                 operation.pop("requestBody", None)
             # An @extend_schema may describe a parameter of the path under its other name.
@@ -211,24 +167,31 @@ class Builder(SchemaGenerator):
                     parameters.remove(found[alias])
             tell_json(operation, view.schema)
             add_filters(operation, view)
-            add_wagtail_parameters(operation, view)
             if "summary" not in operation and not endpoint.function.__doc__:
                 # Actions of the framework's own share the text of their class.
                 operation["description"] = endpoint.about(operation.get("description", ""))
             if options.input_schema is not None:
                 _add_arguments(operation, endpoint.method, options.input_schema)
-            return Description(
-                endpoint=endpoint,
-                path=path,
-                operation=operation,
-                components=as_json(registry.build({})),
-                version=version,
-                corrected=view.corrected,
-                warnings=list(warnings),
-                is_lost=view.is_schema_lost,
-                names=names,
-                has_output=self._has_output,
-            )
+        if operation.get("deprecated") and not is_named:
+            raise LeftOut("it is deprecated")
+        method, components = endpoint.method.lower(), as_json(registry.build({}))
+        paths = {path: {method: as_json(operation)}}
+        document = Document({"openapi": "3.1.1", "components": components, "paths": paths})
+        read = document.operation(method, path)
+        mapped = map_operation(document, read, output_schema=self._has_output, is_dotted=True)
+        renamed = tuple(
+            replace(each, name=names.get(each.name, each.name)) if each.location == "path" else each
+            for each in mapped.parameters
+        )
+        return Description(
+            endpoint=endpoint,
+            operation=operation,
+            components=components,
+            mapped=replace(mapped, parameters=renamed),
+            version=version,
+            corrected=view.corrected,
+            warnings=warnings,
+        )
 
     def _named(
         self, path: str, endpoint: Endpoint, view: Any
@@ -290,9 +253,8 @@ def described_quietly() -> Iterator[list[str]]:
 def _add_arguments(operation: dict[str, Any], method: str, schema: Mapping[str, Any]) -> None:
     """Have an operation take the members of a schema given by hand, which it may not know."""
     known = {each["name"] for each in operation.get("parameters", ())}
-    members = {
-        name: each for name, each in schema.get("properties", {}).items() if name not in known
-    }
+    given = schema.get("properties", {})
+    members = {name: each for name, each in given.items() if name not in known}
     required = [name for name in schema.get("required", ()) if name in members]
     if method in ("POST", "PUT", "PATCH"):
         body = {"type": "object", "properties": members, "required": required}

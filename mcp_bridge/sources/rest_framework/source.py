@@ -23,12 +23,7 @@ from mcp_bridge.sources.secrets import refuse_secret_answers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selected:
-    """
-    An endpoint with the marks and the lines of the setting that are of it, if any.
-
-    ``layers`` are the options of the method's mark, of lines from the last on, and of the class. It
-    is named unless a pattern alone chooses it.
-    """
+    """An endpoint, the options of its marks and lines, and whether more than a pattern names it."""
 
     endpoint: Endpoint
     layers: tuple[ToolOptions, ...]
@@ -184,22 +179,23 @@ class RESTFrameworkSource(OperationSource[Selected]):
     def build(self, operation: Selected, options: ToolOptions, name: str) -> Tool:
         endpoint = operation.endpoint
         try:
-            description = self._builder.describe(endpoint, options)
+            is_named = operation.is_named
+            description = self._builder.describe(endpoint, options, is_named=is_named)
         except LeftOut as exception:
             if operation.is_named:
                 raise ValueError(str(exception)) from exception
             raise
-        if not operation.is_named and description.operation.get("deprecated"):
-            raise LeftOut("it is deprecated")
         tool = self._builder.tool(name, options, description)
         where = f"{name} ({endpoint})"
         for sentence in description.notes:
             self.note(where, sentence)
-        if description.lacks_serializer:
+        is_unknown = any("unable to guess serializer" in each for each in description.warnings)
+        has_body = endpoint.method in ("POST", "PUT", "PATCH")
+        if is_unknown and has_body and description.mapped.body is None:
             text = f"{where} takes no body, since its view does not say which serializer it has."
             hint = "Put @extend_schema(request=...) on it, or give the option input_schema."
             self.report("W072", text, hint)
-        self._lost += [str(endpoint)] if description.is_lost else []
+        self._lost += [str(endpoint)] if description.corrected.is_lost else []
         return tool
 
     def report_all(self) -> None:
@@ -229,12 +225,16 @@ class RESTFrameworkSource(OperationSource[Selected]):
         if endpoint.handles_credentials:
             raise LeftOut("it handles credentials")
         name = self.name_of(operation, options)
-        about = inspect.getdoc(endpoint.function) or endpoint.about(
-            endpoint.route.kind.__doc__ or ""
-        )
+        given = getattr(endpoint.function, "kwargs", {}).get("serializer_class")
+        serializer = given or getattr(endpoint.route.kind, "serializer_class", None)
+        fields = getattr(getattr(serializer, "Meta", None), "fields", ())
+        # It may be "__all__".
+        fields = () if isinstance(fields, str) else fields
+        text = endpoint.route.kind.__doc__ or ""
+        about = inspect.getdoc(endpoint.function) or endpoint.about(text)
         return self.offer(
             partial(self._build_unmarked, name, endpoint),
-            _member_names(endpoint),
+            (*getattr(serializer, "_declared_fields", {}), *fields),
             name=name,
             description=about.strip().partition("\n")[0],
             annotations=endpoint.hints,
@@ -248,20 +248,8 @@ class RESTFrameworkSource(OperationSource[Selected]):
         options = ToolOptions()
         with override(settings.LANGUAGE_CODE):
             judged = self._judge.describe(endpoint, options)
-            if judged.operation.get("deprecated"):
-                raise ValueError("it is deprecated")
             if judged.corrected.answer_error is not None:
                 # It may be a secret.
                 raise judged.corrected.answer_error
             refuse_secret_answers(judged.operation.get("responses", {}), judged.components)
             return self._builder.tool(name, options, self._builder.describe(endpoint, options))
-
-
-def _member_names(endpoint: Endpoint) -> frozenset[str]:
-    """Return the names of members that an endpoint's serializer declares."""
-    given = getattr(endpoint.function, "kwargs", {})
-    default = getattr(endpoint.route.kind, "serializer_class", None)
-    serializer = given.get("serializer_class") or default
-    fields = getattr(getattr(serializer, "Meta", None), "fields", ())
-    declared = getattr(serializer, "_declared_fields", {})
-    return frozenset((*declared, *(fields if isinstance(fields, list | tuple) else ())))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mcp_bridge.schemas.django import register_adapters
+from mcp_bridge.schemas.django import SerializerAdapter, register_adapters
 from mcp_bridge.schemas.django.forms import FormAdapter
 from mcp_bridge.schemas.django.models import ChoicesAdapter, ModelAdapter
-from mcp_bridge.schemas.django.serializers import SerializerAdapter
 from mcp_bridge.schemas.hints import ADAPTERS
 
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import path
 from django_filters import CharFilter
 from django_filters.rest_framework import DjangoFilterBackend, FilterSet
-from rest_framework import generics, serializers, viewsets
+from rest_framework import generics, serializers
 from rest_framework.decorators import api_view
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -448,41 +448,3 @@ def test_answers_over_http_stay_as_they_were(
     registry.reload()
     called("who")
     assert answers() == before
-
-
-class WagtailLike(viewsets.GenericViewSet[Section]):
-    """The sections, as Wagtail's API has its pages: its views name what they take."""
-
-    model = Section
-    queryset = Section.objects.order_by("slug")
-    serializer_class = FilteredSerializer
-    known_query_parameters = frozenset({"limit", "fields", "search_operator", "_", "format"})
-    find_query_parameters = frozenset({"id"})
-
-    @classmethod
-    def get_available_fields(cls, model: Any, db_fields_only: bool = False) -> list[str]:
-        return ["slug", "name"] if db_fields_only else ["slug", "name", "url"]
-
-    def listing_view(self, request: Any) -> Response:
-        return Response(dict(request.query_params.items()))
-
-    detail_view = find_view = listing_view
-
-
-def test_query_parameters_of_wagtails_api_are_known(settings: Any, user: Any) -> None:
-    actions = ("listing_view", "detail_view", "find_view")
-    route(
-        settings,
-        *(path(f"{name}/", WagtailLike.as_view({"get": name}), name=name) for name in actions),
-    )
-    source = settings.MCP_BRIDGE["SOURCES"]["drf"]
-    options = {"views": {"*_view": {}}}
-    settings.MCP_BRIDGE = {"SOURCES": {"drf": {**source, "OPTIONS": options}}}
-    listing = served("listing_view").input_schema["properties"]
-    assert listing.keys() == {"fields", "limit", "name", "search_operator", "slug"}
-    assert listing["search_operator"]["enum"] == ["and", "or"]
-    assert served("detail_view").input_schema["properties"].keys() == {"fields"}
-    assert served("find_view").input_schema["properties"].keys() == {"id"}
-    sent = {"limit": 3, "slug": "news"}
-    told = CheckedClient(user=user).call_tool("listing_view", sent)["structuredContent"]
-    assert told == {"limit": "3", "slug": "news"}

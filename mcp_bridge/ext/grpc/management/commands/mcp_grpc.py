@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_bridge.management.base import named_source
 from mcp_bridge.sources.base import first_line
-
-if TYPE_CHECKING:
-    from mcp_bridge.ext.grpc import GRPCSource
 
 
 class Command(BaseCommand):
@@ -37,7 +32,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, source: str, reflect: bool, check: bool, **options: Any) -> None:
-        found = self._source(source)
+        found = named_source(source)
+        # Imported here, since only sites with the extra have it.
+        from mcp_bridge.ext.grpc.source import GRPCSource
+
+        if not isinstance(found, GRPCSource):
+            raise CommandError(f"MCP_BRIDGE['SOURCES'][{source!r}]: it is no source of gRPC.")
         if reflect or check:
             self._ask(found, check)
         found.tools()
@@ -47,19 +47,7 @@ class Command(BaseCommand):
         for message in found.messages:
             self.stderr.write(str(message))
 
-    def _source(self, alias: str) -> GRPCSource:
-        source = named_source(alias)
-        # Imported here, since only sites with the extra have it.
-        with suppress(ImproperlyConfigured):
-            from mcp_bridge.ext.grpc import GRPCSource
-
-            if isinstance(source, GRPCSource):
-                return source
-        raise CommandError(
-            f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: it is no source of gRPC."
-        )
-
-    def _ask(self, source: GRPCSource, check: bool) -> None:
+    def _ask(self, source: Any, check: bool) -> None:
         from mcp_bridge.ext.grpc.descriptors import Descriptors
         from mcp_bridge.ext.grpc.reflection import differences, reflect
 

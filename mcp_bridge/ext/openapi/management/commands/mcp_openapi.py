@@ -16,6 +16,7 @@ from mcp_bridge.features import ToolOptions
 from mcp_bridge.management.base import named_source
 from mcp_bridge.outbound.addresses import is_https_or_loopback
 from mcp_bridge.protocol.text import cut
+from mcp_bridge.schemas.openapi import nested
 from mcp_bridge.schemas.walk import size_of
 from mcp_bridge.sources.base import LeftOut, first_line
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
@@ -205,11 +206,9 @@ def _findings(document: Document) -> Iterator[str]:
 
 def _security(document: Document) -> Iterator[str]:
     """Yield what the document says of credentials, which the source's headers have to bring."""
-    components = document.data.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
-    for name, each in (schemes if isinstance(schemes, Mapping) else {}).items():
-        if not isinstance(each, Mapping):
-            continue
+    schemes = nested(nested(document.data, "components"), "securitySchemes")
+    for name in schemes:
+        each = nested(schemes, name)
         match each.get("type"):
             case "http":
                 where = f"Authorization: {str(each.get('scheme', '')).capitalize()} …"
@@ -217,6 +216,8 @@ def _security(document: Document) -> Iterator[str]:
                 where = f"{each.get('name')}: …"
             case "oauth2" | "openIdConnect":
                 where = "Authorization: Bearer …"
+            case None:
+                continue
             case _:
                 where = f"no header, but {each.get('in', each.get('type'))}"
         yield f"The service knows the credential {name} ({where})."
