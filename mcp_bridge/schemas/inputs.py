@@ -13,7 +13,13 @@ from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain
 from mcp_bridge.schemas.generator import generate, plain_default
 from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import with_bounds
-from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
+from mcp_bridge.schemas.signatures import (
+    ABSENT,
+    MISSING,
+    Parameter,
+    Signature,
+    UnsupportedSignature,
+)
 
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
@@ -70,8 +76,12 @@ class _Hint(ReadHint):
     def field(self, parameter: Parameter) -> CoreNode:
         """Return the core schema of a parameter's field."""
         core = self.core
-        if parameter.has_default:
-            core = core if self.has_default else {"type": "default", "schema": core}
+        if parameter.has_default and not self.has_default:
+            core = {"type": "default", "schema": core}
+        if parameter.default is ABSENT and not self.has_default:
+            # With a factory, whose value is never used, the schema shows no default.
+            core["default_factory"] = lambda: None
+        elif parameter.has_default and parameter.default is not ABSENT:
             core = {**core, "default": parameter.default}
             core.pop("default_factory", None)
         texts = self._texts(parameter)
@@ -84,7 +94,7 @@ class _Hint(ReadHint):
         texts, has_default = self._texts(parameter), parameter.has_default
         if self._schema is None or (has_default and self.has_default):
             return None
-        if not has_default:
+        if not has_default or parameter.default is ABSENT:
             return {**self._schema, **texts} if texts else self._schema
         try:
             return {**self._schema, "default": plain_default(parameter.default), **texts}

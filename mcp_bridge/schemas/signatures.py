@@ -7,18 +7,20 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NotRequired, Required, get_args
 
 from pydantic.fields import FieldInfo
-from typing_extensions import Unpack
+from typing_extensions import ReadOnly, Unpack, get_type_hints, is_typeddict
 
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
 
 MISSING: Final = inspect.Parameter.empty
+# The default of what the function receives in ``**``, or not at all.
+ABSENT: Final = object()
 _UNPACKS: Final = (typing.Unpack, Unpack)
 _NAME: Final = re.compile(r"\w+")
 
@@ -95,8 +97,8 @@ class Signature:
         )
         rest = hints.get(extra[0], Any) if kept.keys() & extra else MISSING
         if origin_of(rest) in _UNPACKS:
-            text = f"its parameter **{extra[0]} unpacks a type: make its members parameters"
-            raise UnsupportedSignature(text)
+            given += tuple(_unpacked(extra[0], get_args(rest)[0], documented))
+            rest = MISSING
         renamed = {each.name: each.own_name for each in given}
         if len(renamed) < len(given):
             raise UnsupportedSignature("two of its parameters have one name, or the same alias")
@@ -171,6 +173,23 @@ def _innermost(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function inside decorators and partials."""
     function = inspect.unwrap(function)
     return _innermost(function.func) if isinstance(function, functools.partial) else function
+
+
+def _unpacked(name: str, kind: Any, documented: dict[str, str]) -> Iterator[Parameter]:
+    """Yield the members of the TypedDict in ``**name: Unpack[...]`` as parameters."""
+    if not is_typeddict(kind):
+        raise UnsupportedSignature(f"its parameter **{name} unpacks what is no TypedDict")
+    for member, declared in get_type_hints(kind, include_extras=True).items():
+        default = MISSING if member in kind.__required_keys__ else ABSENT
+        inner, metadata = split_annotated(declared)
+        while (qualifier := origin_of(inner)) in (Required, NotRequired, ReadOnly):
+            if qualifier is not ReadOnly:
+                default = ABSENT if qualifier is NotRequired else MISSING
+            inner, more = split_annotated(get_args(inner)[0])
+            metadata = (*more, *metadata)
+        read = inspect.Parameter(member, inspect.Parameter.KEYWORD_ONLY)
+        known = _parameter(read, annotate(inner, *metadata), documented.pop(member, ""))
+        yield replace(known, default=default)
 
 
 def _hints(

@@ -13,12 +13,14 @@ from typing import (
     LiteralString,
     Never,
     NoReturn,
+    NotRequired,
+    Required,
     TypeVar,
 )
 
 import pytest
 from pydantic import AliasChoices, Field
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import ReadOnly, TypedDict, Unpack
 
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
@@ -156,7 +158,18 @@ def test_types_that_a_signature_changes_are_its_own(modern: CheckedClient, setti
 
 
 class Options(TypedDict, total=False):
-    text: str
+    text: Required[Annotated[str, "what to look for"]]
+    limit: Annotated[int, Field(ge=1)]
+
+
+class Mixed(TypedDict):
+    text: ReadOnly[str]
+    limit: NotRequired[ReadOnly[int]]
+    from_: NotRequired[Annotated[str, Field(alias="from")]]
+
+
+class Nothing(TypedDict):
+    pass
 
 
 T = TypeVar("T")
@@ -175,10 +188,54 @@ def options(name: str, hint: Any) -> Callable[..., Any]:
     return take
 
 
-@pytest.mark.parametrize("hint", [Unpack[Options], Unpack[Row[int]], Unpack[tuple[int]]])
-def test_unpacked_types_are_refused(hint: Any, settings: Any) -> None:
+@pytest.mark.parametrize(
+    ("hint", "properties", "required", "sent", "taken"),
+    [
+        (
+            Options,
+            {
+                "text": {**STRING, "description": "what to look for"},
+                "limit": {**INTEGER, "minimum": 1},
+            },
+            ["text"],
+            {"text": "a"},
+            {"text": "a"},
+        ),
+        (
+            Mixed,
+            {"text": STRING, "limit": INTEGER, "from": STRING},
+            ["text"],
+            {"text": "a", "limit": 2, "from": "b"},
+            {"text": "a", "limit": 2, "from_": "b"},
+        ),
+        (Nothing, {}, [], {}, {}),
+    ],
+)
+def test_unpacked_members_are_parameters(
+    hint: Any,
+    properties: Any,
+    required: list[str],
+    sent: Any,
+    taken: Any,
+    modern: CheckedClient,
+    settings: Any,
+) -> None:
+    serve(settings, options("options", Unpack[hint]))
+    [tool] = modern.list_tools()
+    schema = tool["inputSchema"]
+    assert schema["properties"] == {"a": {**INTEGER, "default": 0}, **properties}
+    assert schema.get("required", []) == required
+    assert schema["additionalProperties"] is False
+    assert modern.call_tool("take", sent)["isError"] is False
+    assert received == [taken]
+    assert modern.call_tool("take", {**sent, "other": 1})["isError"] is True
+    assert all(modern.call_tool("take", {})["isError"] is True for _ in required)
+
+
+@pytest.mark.parametrize("hint", [Unpack[Row[int]], Unpack[tuple[int]]])
+def test_other_unpacked_types_are_refused(hint: Any, settings: Any) -> None:
     serve(settings, options("options", hint))
-    assert "its parameter **options unpacks a type" in messages("mcp_bridge.E006")[0]
+    assert "its parameter **options unpacks what is no TypedDict" in messages("mcp_bridge.E006")[0]
 
 
 @pytest.mark.parametrize(
