@@ -38,7 +38,10 @@ _AUTHENTICATOR: Final = frozenset(
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose classes are known.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
-_REFUSED: Final = (exceptions.NotAuthenticated, exceptions.PermissionDenied, PermissionDenied)
+_REFUSED: Final = (
+    *(exceptions.NotAuthenticated, exceptions.AuthenticationFailed),
+    *(exceptions.PermissionDenied, PermissionDenied),
+)
 # What permission classes ask beside permissions of models, and what the caller is asked for it.
 _USER: Final = "user"
 _PREDICATES: Final[Mapping[str, Callable[[Context], object]]] = {
