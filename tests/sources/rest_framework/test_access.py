@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import path
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -67,6 +68,27 @@ def test_other_classes_are_asked(django_user_model: Any) -> None:
     assert not {name for name in listed(outsider) if name.startswith("remark_")}
     with pytest.raises(MCPError, match="Unknown tool"):
         CheckedClient(user=outsider).call_tool("remark_list")
+
+
+@pytest.mark.parametrize("refusal", [AuthenticationFailed, NotAuthenticated, PermissionDenied])
+def test_a_class_that_raises_its_refusal_hides_the_tool(
+    refusal: type[Exception], user: Any, settings: Any
+) -> None:
+    class Never(BasePermission):
+        def has_permission(self, request: Any, view: Any) -> bool:
+            raise refusal
+
+    @mcp_toolset(actions=["get"])
+    class Shelf(APIView):
+        """Show the shelf."""
+
+        permission_classes = [Never]
+
+        def get(self, request: Any) -> Response:
+            return Response({})
+
+    route(settings, path("shelf/", Shelf.as_view(), name="shelf"))
+    assert "shelf" not in listed(user)
 
 
 def test_a_class_that_reads_an_argument_is_asked_at_the_call(user: Any, settings: Any) -> None:
