@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 761,
-    "admin": 2673,
+    "admin": 2651,
     "calls": 821,
     "checks": 719,
     "concurrency": 368,
@@ -55,7 +55,7 @@ ROOMS: dict[str, int] = {
     "sources": 3404,
     "templatetags": 10,
     "testing": 162,
-    "tokens": 637,
+    "tokens": 624,
     "top": 580,
     "transports": 322,
 }

@@ -126,8 +126,6 @@ class RecordFilter(SimpleListFilter):
 
 
 class VersionFilter(RecordFilter):
-    """Filter by the version of the protocol."""
-
     title = _("protocol version")
     parameter_name = "version"
     conditions = {version: Q(revision=version) for version in REVISIONS}
@@ -171,8 +169,6 @@ class NameFilter(SimpleListFilter):
 
 
 class ToolFilter(NameFilter):
-    """Filter by tool, of those that there are or were."""
-
     title = _("tool")
     parameter_name = "tool"
 
@@ -184,8 +180,6 @@ class ToolFilter(NameFilter):
 
 
 class UserFilter(NameFilter):
-    """Filter by the name of the user who called."""
-
     title = _("user")
     parameter_name = "user_name"
 
