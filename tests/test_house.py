@@ -43,7 +43,7 @@ ROOMS: dict[str, int] = {
     "confirmation": 505,
     "ext": 2401,
     "features": 482,
-    "management": 1061,
+    "management": 1056,
     "models": 351,
     "oauth": 1059,
     "outbound": 242,
