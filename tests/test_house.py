@@ -36,11 +36,11 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 761,
-    "admin": 2651,
+    "admin": 2650,
     "calls": 821,
-    "checks": 719,
+    "checks": 711,
     "concurrency": 368,
-    "confirmation": 505,
+    "confirmation": 504,
     "ext": 2401,
     "features": 482,
     "management": 1056,

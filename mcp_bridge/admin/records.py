@@ -96,8 +96,7 @@ def midnight(moment: datetime, days: int = 0) -> datetime:
 
 
 # The ranges that have a name: their labels, and their bounds at a time.
-Bounds = tuple[datetime | None, datetime | None]
-_RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Bounds]]]] = {
+_RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Any]]]] = {
     "hour": (_("Last hour"), lambda now: (now - timedelta(hours=1), None)),
     "today": (_("Today"), lambda now: (midnight(now), None)),
     "yesterday": (_("Yesterday"), lambda now: (midnight(now, -1), midnight(now))),
