@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 761,
-    "admin": 2650,
+    "admin": 2646,
     "calls": 821,
     "checks": 711,
     "concurrency": 368,

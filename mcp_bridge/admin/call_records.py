@@ -220,7 +220,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context |= {
                 "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "is_recorded": conf.AUDIT is not None,
-                "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
+                "arguments_setting": "" if conf.audit.ARGUMENTS != "none" else ARGUMENTS_SETTING,
                 "found_at_most": MOST_FOUND if is_cut else None,
             }
         return response
@@ -295,14 +295,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
         # "{}" has two bytes.
         if (record.arguments_bytes or 0) <= 2:
             return "—"
-        if _keeps_arguments():
+        if conf.audit.ARGUMENTS != "none":
             return gettext("not kept")
         text = gettext("not kept: the setting %(setting)s says so")
         return text % {"setting": ARGUMENTS_SETTING}
-
-
-def _keeps_arguments() -> bool:
-    return conf.audit.ARGUMENTS != "none"
 
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:
