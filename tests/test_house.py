@@ -40,14 +40,14 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 766,
-    "admin": 2673,
+    "admin": 2646,
     "calls": 865,
-    "checks": 721,
+    "checks": 713,
     "concurrency": 255,
-    "confirmation": 505,
+    "confirmation": 504,
     "ext": 2534,
     "features": 460,
-    "management": 1061,
+    "management": 1056,
     "models": 355,
     "oauth": 1059,
     "outbound": 242,
@@ -59,7 +59,7 @@ ROOMS: dict[str, int] = {
     "sources": 3118,
     "templatetags": 10,
     "testing": 162,
-    "tokens": 632,
+    "tokens": 619,
     "top": 582,
     "transports": 238,
 }

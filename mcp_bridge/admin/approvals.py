@@ -71,7 +71,6 @@ _KEYWORDS: Final[Mapping[str, Promise]] = {
     "type": _("type"),
 }
 _MEMBER_OF: Final = _("%(what)s: %(member)s")
-_NESTED: Final = ("properties", "patternProperties", "$defs")
 
 
 class Piece(NamedTuple):
@@ -196,7 +195,7 @@ def _describe_path(path: Sequence[str]) -> str:
         name = names.pop(0)
         if name == "$defs" and names:
             noun, within = gettext("shared definition"), spelled(names.pop(0))
-        elif name in _NESTED and names:
+        elif name in ("properties", "patternProperties", "$defs") and names:
             key = spelled(names.pop(0))
             within = f"{within}.{key}" if within else key
         elif name in ("items", "additionalProperties") and names:

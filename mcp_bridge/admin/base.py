@@ -130,16 +130,14 @@ class PagesAdmin(admin.ModelAdmin):
             form.is_bound = False
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> Any:
+    def get_object(self, request: HttpRequest, object_id: str, *args: Any) -> Any:
         using = router.db_for_write(self.model)
         is_saving = request.method == "POST" and is_key(object_id, self.model)
         if is_saving and transaction.get_connection(using).in_atomic_block:
             # Of two forms that are sent at once, the second is compared with what the first saves.
             row = self.model._base_manager.using(using).select_for_update().filter(pk=object_id)
             row.values_list("pk").first()
-        return super().get_object(request, object_id, from_field)
+        return super().get_object(request, object_id, *args)
 
     def viewed(self, request: HttpRequest, object_id: str) -> Any:
         """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""
@@ -184,8 +182,7 @@ def may(
     """Return whether an admin site has pages of a model, and the user may do that with some row."""
     if not site.is_registered(model):
         return False
-    is_permitted: bool = getattr(site.get_model_admin(model), f"has_{action}_permission")(request)
-    return is_permitted
+    return bool(getattr(site.get_model_admin(model), f"has_{action}_permission")(request))
 
 
 def may_view_users(request: HttpRequest) -> bool:
@@ -264,9 +261,7 @@ class BridgeAdmin(PagesAdmin):
             Generation.lock(using)
             yield
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         context: Context = {"title": capfirst(self.opts.verbose_name_plural)}
         if self.has_view_permission(request):
             context |= self.list_context(request)

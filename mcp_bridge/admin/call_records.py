@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partialmethod
 from types import SimpleNamespace
@@ -206,9 +206,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 self.message_user(request, text, messages.ERROR)
             raise IncorrectLookupParameters(text) from error
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         # Django would answer a second error with a page that blames the database.
         if ERROR_FLAG in request.GET:
             query: Any = request.GET.copy()
@@ -222,7 +220,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context |= {
                 "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "is_recorded": conf.AUDIT is not None,
-                "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
+                "arguments_setting": "" if conf.audit.ARGUMENTS != "none" else ARGUMENTS_SETTING,
                 "found_at_most": MOST_FOUND if is_cut else None,
             }
         return response
@@ -256,13 +254,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context["tokens"] = rows(apps.get_model("mcp_bridge_tokens", "Token"), **named)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def export(
-        self,
-        request: HttpRequest,
-        kind: str,
-        media: str,
-        write: Callable[[Rows], Iterator[str]],
-    ) -> HttpResponseBase:
+    def export(self, request: HttpRequest, kind: str, media: str, write: Any) -> HttpResponseBase:
         """Send the records that the list shows with the same filters, all pages of them."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
@@ -303,14 +295,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
         # "{}" has two bytes.
         if (record.arguments_bytes or 0) <= 2:
             return "—"
-        if _keeps_arguments():
+        if conf.audit.ARGUMENTS != "none":
             return gettext("not kept")
         text = gettext("not kept: the setting %(setting)s says so")
         return text % {"setting": ARGUMENTS_SETTING}
-
-
-def _keeps_arguments() -> bool:
-    return conf.audit.ARGUMENTS != "none"
 
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:

@@ -78,7 +78,6 @@ class Entry:
 
     @property
     def source(self) -> str:
-        """Where it is defined."""
         found = self.tool or self.candidate
         return found.source if found else ""
 
@@ -139,7 +138,6 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """Its status in a few words."""
         if self.is_served_unapproved:
             return gettext("%(status)s; on, since DEBUG is") % {"status": self.status.label}
         if self.waits and not self.setting.enabled:

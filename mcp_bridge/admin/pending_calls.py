@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, Final, cast
 
 from django.contrib import admin, messages
@@ -58,7 +57,7 @@ class StatusFilter(SimpleListFilter):
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         # Without Django's first choice, which means that there is no filter.
-        return islice(super().choices(changelist), 1, None)
+        return iter([*super().choices(changelist)][1:])
 
 
 def shown_call(pending: PendingCall, user: User) -> Context:

@@ -96,8 +96,7 @@ def midnight(moment: datetime, days: int = 0) -> datetime:
 
 
 # The ranges that have a name: their labels, and their bounds at a time.
-Bounds = tuple[datetime | None, datetime | None]
-_RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Bounds]]]] = {
+_RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Any]]]] = {
     "hour": (_("Last hour"), lambda now: (now - timedelta(hours=1), None)),
     "today": (_("Today"), lambda now: (midnight(now), None)),
     "yesterday": (_("Yesterday"), lambda now: (midnight(now, -1), midnight(now))),
@@ -126,8 +125,6 @@ class RecordFilter(SimpleListFilter):
 
 
 class VersionFilter(RecordFilter):
-    """Filter by the version of the protocol."""
-
     title = _("protocol version")
     parameter_name = "version"
     conditions = {version: Q(revision=version) for version in REVISIONS}
@@ -171,8 +168,6 @@ class NameFilter(SimpleListFilter):
 
 
 class ToolFilter(NameFilter):
-    """Filter by tool, of those that there are or were."""
-
     title = _("tool")
     parameter_name = "tool"
 
@@ -184,8 +179,6 @@ class ToolFilter(NameFilter):
 
 
 class UserFilter(NameFilter):
-    """Filter by the name of the user who called."""
-
     title = _("user")
     parameter_name = "user_name"
 

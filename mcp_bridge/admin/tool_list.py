@@ -58,8 +58,6 @@ class EntryFilter(SimpleListFilter):
 
 
 class StatusFilter(EntryFilter):
-    """Filter by status."""
-
     title = _("status")
     parameter_name = "status"
 
@@ -74,8 +72,6 @@ class StatusFilter(EntryFilter):
 
 
 class ScopeFilter(EntryFilter):
-    """Filter by a scope that tools need, from the code or the settings."""
-
     title = _("scope")
     parameter_name = "scope"
 

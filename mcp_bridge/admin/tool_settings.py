@@ -151,9 +151,7 @@ class ToolSettingAdmin(BridgeAdmin):
             context |= recent_calls(setting.name)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def save_model(
-        self, request: HttpRequest, obj: ToolSetting, form: forms.ModelForm, change: bool
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: ToolSetting, form: Any, change: bool) -> None:
         # An approval that was written in between is not to be undone.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
 
@@ -162,11 +160,9 @@ class ToolSettingAdmin(BridgeAdmin):
         if form.changed_data:
             self.say_effects(request, form.instance)
 
-    def construct_change_message(
-        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
-    ) -> Any:
+    def construct_change_message(self, request: HttpRequest, form: Any, *args: Any) -> Any:
         """Return the changed values for the history; Django's own text where there are none."""
-        default = super().construct_change_message(request, form, formsets, add)
+        default = super().construct_change_message(request, form, *args)
         texts = (
             changed(
                 str(form.fields[name].label),
@@ -281,26 +277,21 @@ class ToolSettingAdmin(BridgeAdmin):
         self._approve(request, {setting.name: request.POST.get("fingerprint", "")})
         return self.back_to(setting)
 
-    def _approve(
-        self,
-        request: HttpRequest,
-        shown: Mapping[str, str],
-        built: Mapping[str, Tool] | None = None,
-    ) -> None:
+    def _approve(self, request: HttpRequest, shown: Mapping[str, str], built: Any = None) -> None:
         """Approve tools whose fingerprints were shown, or switch on ``built`` candidates."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         is_new = built is not None
-        tools = registry.discovered.tools if built is None else built
+        tools: Mapping[str, Tool] = built if is_new else registry.discovered.tools
         text = gettext("Approved the definition %(fingerprint)s.")
         if is_new:
             text = gettext("Switched on the candidate, with the definition %(fingerprint)s.")
         approved = []
         with self.decision(request):
             names = [name for name in shown if name in tools]
-            found = (
-                ToolSetting.objects.filter(kind=Tool.kind) if is_new else self.get_queryset(request)
-            )
+            found = self.get_queryset(request)
+            if is_new:
+                found = ToolSetting.objects.filter(kind=Tool.kind)
             rows = {name: ToolSetting(name=name) for name in names if is_new}
             rows |= {row.name: row for row in found.select_for_update().filter(name__in=names)}
             for name, row in rows.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
@@ -22,7 +22,7 @@ from rest_framework.settings import api_settings
 
 from mcp_bridge.access.policy import served_host
 from mcp_bridge.calls.running import begins_with_lock, is_sqlite_file
-from mcp_bridge.checks.tools import awaits_tables
+from mcp_bridge.checks.tools import Databases, awaits_tables
 from mcp_bridge.checks.urls import endpoints
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.models import ToolCallRecord
@@ -40,27 +40,20 @@ _UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
 Messages = Iterator[checks.CheckMessage]
 
 
-def check_deployment(
-    databases: Sequence[str] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_deployment(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Return what the settings have wrong for a site that others reach; asks no database."""
     found = [*_hosts(), *_connections()]
     return found if awaits_tables(databases) else [*found, *_sqlite()]
 
 
-def check_service(
-    databases: Sequence[str] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_service(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Return why nobody may be served, or callers not be counted, by the database and the cache."""
-    # Databases are asked by those commands alone that name them (Django, "Database checks").
     if databases is None or check_tables(databases):
         return []
     return [*_tools(), *_callers(), *_counting()]
 
 
-def check_tables(
-    databases: Sequence[str] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_tables(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Return an error if migrations wait, or cannot be read."""
     waiting_for = lru_cache(unapplied)
     text = missing_tables(waiting_for) if databases else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, get_type_hints
 
@@ -97,13 +97,10 @@ def _errors(hint: Any, value: object) -> list[ErrorDetails]:
     return []
 
 
-def did_you_mean(
-    name: str, known: Iterable[str], key: Callable[[str], str] = str, cutoff: float = 0.6
-) -> str:
-    """Return " Did you mean 'x'?" if the ``key`` of a known name is similar to ``name``, or ""."""
-    by_key = {key(each): each for each in sorted(known)}
-    close = get_close_matches(name, by_key, n=1, cutoff=cutoff)
-    return f" Did you mean {by_key[close[0]]!r}?" if close else ""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" if a known name is similar to ``name``, or ""."""
+    close = get_close_matches(name, sorted(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _wrong(sentence: str) -> checks.CheckMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from functools import partial
+from difflib import get_close_matches
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -34,12 +34,13 @@ from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, re
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 _RECENT: Final = timedelta(days=7)
 
+# Those that a command names (Django, "Database checks"): others are not asked.
+Databases = Sequence[str] | None
+
 logger = get_logger("mcp_bridge.checks")
 
 
-def check_tools(
-    databases: Sequence[str] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_tools(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Return what is wrong with the tools, those that the sources left out included."""
     if awaits_tables(databases):
         return []
@@ -53,12 +54,11 @@ def check_tools(
         *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
         *_toolsets(tools),
-        # Databases are asked by those commands alone that name them (Django, "Database checks").
         *(_locks(tools.tools.values()) if databases and has_database() else ()),
     ]
 
 
-def awaits_tables(databases: Sequence[str] | None) -> bool:
+def awaits_tables(databases: Databases) -> bool:
     """Return whether tools cannot be made yet: their types may use tables that are not made."""
     # Commands name databases: migrate, and any other from Django 6.1 on.
     if not (databases and has_database()):
@@ -132,9 +132,11 @@ def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
 def _nearest(permission: str, declared: set[str]) -> str:
     """Return a question whether a similar permission was meant, one of the same app if it can."""
     label, codename = permission.partition(".")[0], permission.rpartition(".")[2]
-    own = {name for name in declared if name.startswith(f"{label}.")}
-    near = partial(did_you_mean, codename, key=lambda name: name.partition(".")[2], cutoff=0.8)
-    return near(own) or near(declared)
+    for names in ({each for each in declared if each.startswith(f"{label}.")}, declared):
+        known = {each.partition(".")[2]: each for each in sorted(names)}
+        if close := get_close_matches(codename, known, n=1, cutoff=0.8):
+            return f" Did you mean {known[close[0]]!r}?"
+    return ""
 
 
 def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:

@@ -91,13 +91,12 @@ def _body(call: ToolCall, pending: PendingCall) -> str:
         "number": pending.pk,
         "count": waiting,
     }
+    where = gettext(
+        "Read what it would do, and decide, in the admin under “Pending calls” or with "
+        "“manage.py mcp_pending list %(number)s” on the server."
+    )
     if values["address"]:
         where = gettext("Read what it would do, and decide: %(address)s")
-    else:
-        where = gettext(
-            "Read what it would do, and decide, in the admin under “Pending calls” or with "
-            "“manage.py mcp_pending list %(number)s” on the server."
-        )
     lines = [
         gettext("%(user)s has called %(tool)s, which runs only after a person has agreed."),
         where,

@@ -207,9 +207,7 @@ class TokenAdmin(PagesAdmin):
         super().save_model(request, obj, form, change)
 
     @sensitive_variables()
-    def response_add(
-        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
-    ) -> HttpResponse:
+    def response_add(self, request: HttpRequest, obj: Any, *args: Any) -> HttpResponse:
         """Return the one page that shows the secret, in answer to the very request."""
         context = {"title": gettext("Token issued"), "token": obj, "secret": obj.secret}
         context["connection"] = Connection(endpoint_url(request), obj.secret)

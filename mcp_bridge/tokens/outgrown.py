@@ -40,38 +40,27 @@ def connect() -> None:
         m2m_changed.connect(_after_adding, relation.through, dispatch_uid=__name__)
 
 
-# The defaults of both are for code that sends the signal without these arguments.
-def _before_save(
-    instance: Any,
-    raw: bool = False,
-    using: str | None = None,
-    update_fields: Iterable[str] | None = None,
-    **kwargs: object,
-) -> None:
+# Both may lack arguments: some code sends the signal without them.
+def _before_save(instance: Any, update_fields: Iterable[str] | None = None, **sent: Any) -> None:
     """End tokens of a user who gains a flag; saving a user without flags costs no query."""
     names = {field.name for field in instance._meta.concrete_fields}.intersection(_FLAGS)
     saved = names if update_fields is None else names.intersection(update_fields)
     flags = [name for name in saved if getattr(instance, name)]
-    if flags and not raw and not instance._state.adding:
-        rows = get_user_model()._base_manager.using(using).filter(pk=instance.pk)
+    if flags and not sent.get("raw") and not instance._state.adding:
+        rows = get_user_model()._base_manager.using(sent.get("using")).filter(pk=instance.pk)
         gained = [name for row in rows.values(*flags) for name in flags if not row[name]]
         if gained:
             _end([instance.pk], lambda issuer: all(getattr(issuer, name) for name in gained))
 
 
-def _after_adding(
-    sender: object,
-    instance: Any = None,
-    action: str = "",
-    reverse: bool = False,
-    pk_set: Iterable[Any] | None = None,
-    **kwargs: object,
-) -> None:
+def _after_adding(sender: object, action: str = "", pk_set: Any = None, **sent: Any) -> None:
     """End tokens of users who gain a group or a permission, also through a group."""
     if action != "post_add" or not pk_set:
         return
     # The users or groups, and the groups or permissions that they are given.
-    takers, given = (pk_set, {instance.pk}) if reverse else ({instance.pk}, pk_set)
+    takers, given = {sent["instance"].pk}, pk_set
+    if sent.get("reverse"):
+        takers, given = given, takers
     users: Any = get_user_model()
     if sender is users.groups.through:
         _end(takers, lambda issuer: {*given} <= {*issuer.groups.values_list("pk", flat=True)})

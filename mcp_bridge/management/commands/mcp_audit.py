@@ -26,17 +26,12 @@ class Command(TablesCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         does = parser.add_subparsers(dest="does", required=True)
-        settle = 'Turn "started" into "unknown" for calls that began longer ago.'
-        default = {
-            "default": "1h",
-            "help": "Longer than any call takes, such as 10m (default: 1h).",
-        }
-        for name, text, options in (
-            ("prune", "Delete what is older.", {"required": True, "help": "Such as 90d."}),
-            ("reap", settle, default),
-        ):
-            parser = does.add_parser(name, help=text)
-            parser.add_argument("--older-than", metavar="AGE", **options)
+        prune = does.add_parser("prune", help="Delete what is older.")
+        prune.add_argument("--older-than", metavar="AGE", required=True, help="Such as 90d.")
+        text = 'Turn "started" into "unknown" for calls that began longer ago.'
+        reap = does.add_parser("reap", help=text)
+        text = "Longer than any call takes, such as 10m (default: 1h)."
+        reap.add_argument("--older-than", metavar="AGE", default="1h", help=text)
         lost = does.add_parser(
             "restore", help="Write the records that a log calls lost, unless they are there."
         )
