@@ -54,7 +54,7 @@ ROOMS: dict[str, int] = {
     "protocol": 977,
     "records": 968,
     "registry": 912,
-    "schemas": 3002,
+    "schemas": 2994,
     "server": 506,
     "sources": 3118,
     "templatetags": 10,
