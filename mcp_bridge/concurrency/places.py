@@ -30,7 +30,7 @@ from django.http import HttpRequest
 
 from mcp_bridge.concurrency.threads import thread_of_request
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol import BusyError, TooManyRequestsError
+from mcp_bridge.protocol.errors import BusyError, TooManyRequestsError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -26,12 +26,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import (
-    CallToolResult,
-    HeaderMismatchError,
-    ProtocolError,
-    decoded_header,
-)
+from mcp_bridge.protocol import CallToolResult, ProtocolError, decoded_header
 from mcp_bridge.records import rows
 from mcp_bridge.records.record import Began, Caller, Record, new_tail
 from mcp_bridge.registry.registry import has_database, registry
@@ -202,7 +197,7 @@ def refuse(
 def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     """Record and signal that a request was refused before its message was read."""
     name = request.META.get("HTTP_MCP_NAME", "")
-    with suppress(HeaderMismatchError):
+    with suppress(ProtocolError):
         name = decoded_header("Mcp-Name", name.strip(" \t"))
     context = Context(
         user=getattr(request, "user", None),

@@ -9,17 +9,11 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 
+from mcp_bridge.schemas import signatures
 from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
 from mcp_bridge.schemas.generator import generate, plain_default
 from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import with_bounds
-from mcp_bridge.schemas.signatures import (
-    ABSENT,
-    MISSING,
-    Parameter,
-    Signature,
-    UnsupportedSignature,
-)
 
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
@@ -67,21 +61,21 @@ class _Hint(ReadHint):
     def refuse_paths(self, place: str) -> None:
         """Raise UnsupportedSignature for a hint that holds a path."""
         if self._has_path:
-            raise UnsupportedSignature(
+            raise signatures.UnsupportedSignature(
                 f"{place} holds a path, by which a caller could name any of the server's files; "
                 "take a str that names what callers may use, or the content itself as a str or "
                 "bytes"
             )
 
-    def field(self, parameter: Parameter) -> CoreNode:
+    def field(self, parameter: signatures.Parameter) -> CoreNode:
         """Return the core schema of a parameter's field."""
         core = self.core
         if parameter.has_default and not self.has_default:
             core = {"type": "default", "schema": core}
-        if parameter.default is ABSENT and not self.has_default:
+        if parameter.default is signatures.ABSENT and not self.has_default:
             # With a factory, whose value is never used, the schema shows no default.
             core["default_factory"] = lambda: None
-        elif parameter.has_default and parameter.default is not ABSENT:
+        elif parameter.has_default and parameter.default is not signatures.ABSENT:
             core = {**core, "default": parameter.default}
             core.pop("default_factory", None)
         texts = self._texts(parameter)
@@ -89,19 +83,19 @@ class _Hint(ReadHint):
         metadata = {"pydantic_js_updates": texts} if texts else {}
         return {**_field(core), **named, "metadata": metadata}
 
-    def property(self, parameter: Parameter) -> JsonSchemaValue | None:
+    def property(self, parameter: signatures.Parameter) -> JsonSchemaValue | None:
         """Return the JSON Schema of a parameter, or None where only that of all is one."""
         texts, has_default = self._texts(parameter), parameter.has_default
         if self._schema is None or (has_default and self.has_default):
             return None
-        if not has_default or parameter.default is ABSENT:
+        if not has_default or parameter.default is signatures.ABSENT:
             return {**self._schema, **texts} if texts else self._schema
         try:
             return {**self._schema, "default": plain_default(parameter.default), **texts}
         except TypeError:
             return None
 
-    def _texts(self, parameter: Parameter) -> dict[str, Any]:
+    def _texts(self, parameter: signatures.Parameter) -> dict[str, Any]:
         text, more = parameter.description, self._adapters_text
         if not text or self._has_text:
             return self._updates
@@ -124,17 +118,19 @@ class Inputs:
     for a parameter that takes a path.
     """
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: signatures.Signature) -> None:
         self.errors: list[str] = []
         # Fields have names of their own, since a parameter may be called what no field may.
         self._parameters = {f"p{index}": each for index, each in enumerate(signature.parameters)}
         self._hints = {name: self._hint(each) for name, each in self._parameters.items()}
         self.names = {name: each.name for name, each in self._parameters.items()}
         # A default inside a hint is one that the function does not know of.
-        self.given = {name for name, it in self._parameters.items() if it.default is MISSING}
+        self.given = {
+            name for name, it in self._parameters.items() if it.default is signatures.MISSING
+        }
         self._rest: CoreNode | None = None
         hints = list(self._hints.values())
-        self.is_open = signature.extra is not MISSING
+        self.is_open = signature.extra is not signatures.MISSING
         self.hidden = signature.hidden if self.is_open else frozenset()
         if self.is_open:
             rest = _Hint.of(dict[str, signature.extra])  # type: ignore[name-defined]
@@ -150,7 +146,7 @@ class Inputs:
         if not self.is_open or signature.extra is Any:
             self.schema["additionalProperties"] = self.is_open
 
-    def _hint(self, parameter: Parameter) -> _Hint:
+    def _hint(self, parameter: signatures.Parameter) -> _Hint:
         try:
             found = _Hint.of(parameter.hint)
         except tuple(TRANSIENT):

@@ -33,15 +33,8 @@ from referencing.jsonschema import DRAFT202012
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer, quoted
+from mcp_bridge.schemas import walk
 from mcp_bridge.schemas.limits import UNCHECKABLE
-from mcp_bridge.schemas.walk import (
-    IN_PLACE,
-    MAX_SUBSCHEMAS,
-    SchemaDocument,
-    canonical_text,
-    excess,
-    subschemas,
-)
 
 # More errors than that help nobody, and each costs some kilobytes.
 MAX_ERRORS: Final = 1000
@@ -262,7 +255,7 @@ def _enum(validator: Validator, values: list[Any], instance: object, *rest: obje
 
 
 def _text_of(value: object) -> str:
-    text = canonical_text(value)
+    text = walk.canonical_text(value)
     _spend(1 + len(text) // 16)
     return text
 
@@ -374,7 +367,7 @@ class SchemaValidator:
             if not is_generated:
                 # Without formats: patterns are read below, by the engine that matches them.
                 Draft202012Validator.check_schema(plain, format_checker=NO_FORMATS)
-            document = SchemaDocument(plain)
+            document = walk.SchemaDocument(plain)
             _check_parts(document)
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
@@ -424,7 +417,7 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
         plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as exception:
         raise ValueError(f"is no JSON: {exception}") from exception
-    if wrong := excess(plain):
+    if wrong := walk.excess(plain):
         raise ValueError(wrong)
     # jsonschema would take its own validators, which have no bounds, wherever it reads the name.
     dialect = plain.pop("$schema", _DIALECT)
@@ -433,10 +426,12 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
     return plain
 
 
-def _check_parts(document: SchemaDocument) -> None:
+def _check_parts(document: walk.SchemaDocument) -> None:
     parts = document.subschemas
-    if len(parts) > MAX_SUBSCHEMAS:
-        raise ValueError(f"has {len(parts)} subschemas, and at most {MAX_SUBSCHEMAS} are allowed")
+    if len(parts) > walk.MAX_SUBSCHEMAS:
+        raise ValueError(
+            f"has {len(parts)} subschemas, and at most {walk.MAX_SUBSCHEMAS} are allowed"
+        )
     if any("$schema" in each for each in parts):
         raise ValueError("names a dialect ($schema) below its root")
     if document.external:
@@ -448,7 +443,9 @@ def _check_parts(document: SchemaDocument) -> None:
         raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
     edges: dict[int, list[int]] = {}
     for schema in parts:
-        in_place = [each.schema for each in subschemas(schema) if each.keyword in IN_PLACE]
+        in_place = [
+            each.schema for each in walk.subschemas(schema) if each.keyword in walk.IN_PLACE
+        ]
         # Booleans, whose ids are all the same, lead nowhere.
         edges[id(schema)] = [id(each) for each in (*in_place, *document.targets(schema).values())]
     try:
