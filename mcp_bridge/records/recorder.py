@@ -71,9 +71,8 @@ class StartedCall:
         """
         # What was not on record before it ran is so at the latest with what it has done.
         if self.began is not None and self.is_begun:
-            duration = _milliseconds(perf_counter() - self.started)
-            ended = (Outcome.SUCCEEDED, "", duration, size)
-            record = Record(self.began, *ended, is_begun=True)
+            duration = round((perf_counter() - self.started) * 1000, 3)
+            record = Record(self.began, Outcome.SUCCEEDED, "", duration, size, is_begun=True)
             self.is_in_transaction = rows.write_in(databases, record)
 
 
@@ -129,7 +128,7 @@ async def finish(
         if error is not None:
             await in_thread()
             texts = _error(error, call.sent, call.tool.name, call.tool)
-        ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
+        ended = (outcome, error_code, round(duration * 1000, 3), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
         if not (started.may_wait and rows.writer.leave(record)):
             await in_thread()
@@ -292,7 +291,3 @@ def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tu
 def _known(name: str, tool: Tool | None) -> Tool | None:
     """Return the tool: one that the caller may not know of has secret parameters as well."""
     return registry.known.tools.get(name) if tool is None and registry.known is not None else tool
-
-
-def _milliseconds(seconds: float) -> float:
-    return round(seconds * 1000, 3)
