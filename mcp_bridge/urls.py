@@ -9,20 +9,14 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from mcp_bridge import views
 from mcp_bridge.access.scopes import METADATA_PATH
 from mcp_bridge.conf import conf
-from mcp_bridge.views import (
-    AsyncMCPView,
-    AsyncToolListView,
-    MCPView,
-    ResourceMetadataView,
-    ToolListView,
-)
 
 
-def endpoint(view: type[MCPView]) -> list[URLPattern | URLResolver]:
+def endpoint(view: type[views.MCPView]) -> list[URLPattern | URLResolver]:
     """The addresses of an endpoint that is served by ``view``, and of each of its toolsets."""
-    page = AsyncToolListView if issubclass(view, AsyncMCPView) else ToolListView
+    page = views.AsyncToolListView if issubclass(view, views.AsyncMCPView) else views.ToolListView
     found: list[URLPattern | URLResolver] = [
         path("mcp", view.as_view(), name="mcp"),
         path("mcp/", view.as_view()),
@@ -42,8 +36,8 @@ def endpoint(view: type[MCPView]) -> list[URLPattern | URLResolver]:
 # At the root of the site, wherever the endpoint is (RFC 9728, section 3.1).
 _METADATA = METADATA_PATH.removeprefix("/")
 metadata = [
-    path(_METADATA, ResourceMetadataView.as_view(), name="mcp-resource-metadata"),
-    path(f"{_METADATA}/<path:path>", ResourceMetadataView.as_view()),
+    path(_METADATA, views.ResourceMetadataView.as_view(), name="mcp-resource-metadata"),
+    path(f"{_METADATA}/<path:path>", views.ResourceMetadataView.as_view()),
 ]
 
-urlpatterns = [*endpoint(MCPView), *metadata]
+urlpatterns = [*endpoint(views.MCPView), *metadata]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
@@ -25,28 +26,10 @@ from django.views import View
 from mcp_bridge.access.authentication import admission_blocks, authenticate, throttle
 from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.concurrency.places import (
-    alternate_in_slot,
-    drive,
-    in_thread,
-    may_block,
-    never_blocks,
-)
+from mcp_bridge.concurrency import places
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import (
-    LATEST,
-    InvalidRequestError,
-    Reply,
-    Request,
-    Result,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-    answer,
-    jsonrpc,
-    refuse,
-)
+from mcp_bridge.protocol import LATEST, Reply, Request, Result, answer, errors, refuse
 from mcp_bridge.records import recorder
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
@@ -87,17 +70,17 @@ class BridgeView(View):
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
 
-    @never_blocks
+    @places.never_blocks
     def get_server(self) -> MCPServer:
         """Return the server that answers."""
         return MCPServer()
 
-    @never_blocks
+    @places.never_blocks
     def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
         """Return who calls and how, for a message if there is one; an override may use the ORM."""
         return http.context_of(request, message)
 
-    @never_blocks
+    @places.never_blocks
     def admit(self, request: HttpRequest, server: MCPServer | None = None) -> MCPServer:
         """Check host, origin, credential and rate; return the server. Raises ProtocolError."""
         try:
@@ -117,7 +100,11 @@ class BridgeView(View):
                 throttle(request, self)
             if not is_known:
                 raise self._unknown_toolset(request, server)
-        except (UnauthorizedError, TooManyRequestsError, UnavailableError) as error:
+        except (
+            errors.UnauthorizedError,
+            errors.TooManyRequestsError,
+            errors.UnavailableError,
+        ) as error:
             recorder.request_refused(error, request)
             raise
         except Exception as exception:
@@ -128,7 +115,7 @@ class BridgeView(View):
         """Count a further message of the request as a request. Raises ProtocolError."""
         try:
             throttle(request, self)
-        except (TooManyRequestsError, UnavailableError) as error:
+        except (errors.TooManyRequestsError, errors.UnavailableError) as error:
             recorder.request_refused(error, request)
             raise
 
@@ -137,14 +124,16 @@ class BridgeView(View):
         asked = request.META[_TOOLSET].strip(" \t") if _TOOLSET in request.META else self.toolset
         return self.toolset in (None, asked) and server.choose(asked)
 
-    def _unknown_toolset(self, request: HttpRequest, server: MCPServer) -> InvalidRequestError:
+    def _unknown_toolset(
+        self, request: HttpRequest, server: MCPServer
+    ) -> errors.InvalidRequestError:
         if self.toolset is not None:
             advice = f"this address serves {self.toolset!r}: leave the header X-MCP-Toolset out."
         elif names := server.usable_toolsets(self.get_context(request)):
             advice = f"send X-MCP-Toolset with one of {', '.join(names)}, or leave it out."
         else:
             advice = "leave the header X-MCP-Toolset out."
-        return InvalidRequestError(f"Unknown toolset: {advice}")
+        return errors.InvalidRequestError(f"Unknown toolset: {advice}")
 
 
 class MCPView(BridgeView):
@@ -159,7 +148,7 @@ class MCPView(BridgeView):
     http_method_names = ["post"]
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return http.respond(drive(self.reply(request)))
+        return http.respond(places.drive(self.reply(request)))
 
     async def reply(self, request: HttpRequest, server: MCPServer | None = None) -> Reply:
         """Return the reply to a request; ``server`` is the one that answers, if it is known."""
@@ -167,15 +156,15 @@ class MCPView(BridgeView):
             server, body = self.open(request, server)
         except Exception as exception:
             # Who is refused is recorded.
-            await in_thread()
+            await places.in_thread()
             return refuse(exception)
         if len(body) > _LARGE:
-            await in_thread()
+            await places.in_thread()
         known = server
 
         async def handle(message: Request) -> Result:
             if message.number:
-                await in_thread()
+                await places.in_thread()
                 self.count(request)
             return await known.handle(message, self.get_context(request, message))
 
@@ -202,7 +191,7 @@ class MCPView(BridgeView):
 
         return later() if self.view_is_async else response  # type: ignore[return-value]
 
-    @never_blocks
+    @places.never_blocks
     def open(
         self, request: HttpRequest, server: MCPServer | None = None
     ) -> tuple[MCPServer, bytes]:
@@ -223,20 +212,20 @@ class AsyncMCPView(MCPView):
     async def reply_in_slot(self, request: HttpRequest) -> Reply:
         """Return the reply to a request, in one line with the others of the process."""
         try:
-            return await alternate_in_slot(self.reply(request), request)
+            return await places.alternate_in_slot(self.reply(request), request)
         except Exception as exception:
             return refuse(exception)
 
     async def reply(self, request: HttpRequest, server: MCPServer | None = None) -> Reply:
         server = self._known_server(request)
         if server is None:
-            await in_thread()
+            await places.in_thread()
         return await super().reply(request, server)
 
     def _known_server(self, request: HttpRequest) -> MCPServer | None:
         """Return the server of a request that needs no thread to be admitted; None for others."""
         own = (self.admit, self.open, self.get_server, self.get_context)
-        if may_block(*own) or admission_blocks(request):
+        if places.may_block(*own) or admission_blocks(request):
             return None
         server = MCPServer.known()
         # Who is refused is recorded.
@@ -261,7 +250,7 @@ class ToolListView(BridgeView):
             found = page(server, request.GET, self.get_context(request), LATEST)
         except Exception as exception:
             return self.refuse(exception)
-        following = jsonrpc.encode(found.next_cursor)
+        following = json.dumps(found.next_cursor)
         return HttpResponse(
             (b'{"tools":', found.tools, b',"nextCursor":', following, b"}"),
             content_type="application/json",
@@ -283,12 +272,12 @@ class AsyncToolListView(ToolListView):
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponse:
         try:
-            return await alternate_in_slot(self._aget(request), request)
+            return await places.alternate_in_slot(self._aget(request), request)
         except Exception as exception:
             return self.refuse(exception)
 
     async def _aget(self, request: HttpRequest) -> HttpResponse:
-        await in_thread()
+        await places.in_thread()
         return super().get(request)
 
 

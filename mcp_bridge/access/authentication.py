@@ -20,14 +20,7 @@ from mcp_bridge.access.scopes import bearer_challenge, resource_of
 from mcp_bridge.access.throttling import ToolRateThrottle, retry_advice, retry_after_seconds
 from mcp_bridge.calls.credentials import audience_of
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.protocol import (
-    ForbiddenError,
-    ProtocolError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-    internal_error,
-)
+from mcp_bridge.protocol import errors, internal_error
 from mcp_bridge.protocol.logs import get_logger
 
 if TYPE_CHECKING:
@@ -133,7 +126,7 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
             raise _unauthorized(wrapped, invalid=is_invalid)
         if not anonymous and not wrapped.user.is_authenticated:
             if wrapped.auth is not None:
-                raise ForbiddenError("Forbidden: this credential is of no user of the site.")
+                raise errors.ForbiddenError("Forbidden: this credential is of no user of the site.")
             raise _unauthorized(wrapped)
     except APIException as exception:
         # Nobody is known, whom a middleware may think to know: throttles count the address.
@@ -170,7 +163,7 @@ def throttle(request: HttpRequest, view: View) -> None:
             if allowed is None:
                 if conf.THROTTLE_WITHOUT_CACHE != "open":
                     text = "The server cannot count requests just now: try again later."
-                    raise UnavailableError(text)
+                    raise errors.UnavailableError(text)
                 request.META[throttling.UNCOUNTED] = True
                 allowed = throttling.count_locally(each, count)
             if not allowed:
@@ -185,7 +178,7 @@ def throttle(request: HttpRequest, view: View) -> None:
         wrapped.parser_context.clear()
 
 
-def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
+def _protocol_error(exception: APIException, request: Request) -> errors.ProtocolError:
     """Return the error of the exception's HTTP status, without details that are not for clients."""
     wait = getattr(exception, "wait", None)
     match exception.status_code:
@@ -195,19 +188,19 @@ def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
             seconds = retry_after_seconds(wait)
             # The messages of a batch have no headers.
             text = f"Too many requests.{retry_advice(seconds)}"
-            return TooManyRequestsError(text, seconds)
+            return errors.TooManyRequestsError(text, seconds)
         case 502 | 503 | 504:
             logger.error("A request could not be authenticated or counted", exc_info=exception)
             text = "The server cannot check requests just now: try again later."
-            return UnavailableError(text, retry_after_seconds(wait) or 1)
+            return errors.UnavailableError(text, retry_after_seconds(wait) or 1)
         case status if status >= 500:
             return internal_error("The request")
     if isinstance(exception, PermissionDenied):
-        return ForbiddenError(f"Forbidden: {exception.detail}")
-    return ForbiddenError("The request was refused.")
+        return errors.ForbiddenError(f"Forbidden: {exception.detail}")
+    return errors.ForbiddenError("The request was refused.")
 
 
-def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedError:
+def _unauthorized(request: Request, *, invalid: bool = False) -> errors.UnauthorizedError:
     """Return the error for no or an invalid credential."""
     # The challenge of the first class with the scheme that was used, else, as in DRF, of the first.
     scheme = request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower()
@@ -227,11 +220,11 @@ def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedErr
     if not invalid:
         # The challenge names no error then (RFC 6750, section 3.1).
         text = "Authentication required: send a credential in the Authorization header."
-        return UnauthorizedError(text, challenge)
+        return errors.UnauthorizedError(text, challenge)
     text = "The credential is not valid or no longer so."
     if is_bearer and scheme != "bearer":
         text += " Send it as `Authorization: Bearer TOKEN`."
-    return UnauthorizedError(text, challenge)
+    return errors.UnauthorizedError(text, challenge)
 
 
 def is_accepted(user: User | AnonymousUser) -> bool:

@@ -7,14 +7,8 @@ from functools import cache, partial
 from typing import Any, Final, Literal, TypeAlias
 
 from django.contrib import auth
+from django.contrib.auth import models
 from django.contrib.auth.backends import BaseBackend, ModelBackend
-from django.contrib.auth.models import (
-    Group,
-    GroupManager,
-    Permission,
-    PermissionManager,
-    PermissionsMixin,
-)
 from django.core.signals import setting_changed
 from django.db import connections, router
 from django.db.models import Model, QuerySet
@@ -54,7 +48,7 @@ def permissions_of(user: Any) -> Granted:
     has_perm = getattr(user, "has_perm", None)
     if has_perm is None:
         return frozenset()
-    is_own = getattr(has_perm, "__func__", None) is not PermissionsMixin.has_perm
+    is_own = getattr(has_perm, "__func__", None) is not models.PermissionsMixin.has_perm
     backends = "own" if is_own else _backends()
     if backends == "own":
         return _Asked(has_perm)
@@ -89,7 +83,8 @@ def _read(user: Any) -> Granted:
     """Return the permissions that ModelBackend gives to a user, and leave them where it does."""
     if (known := getattr(user, "_perm_cache", None)) is not None:
         return known  # type: ignore[no-any-return]
-    aliases = router.db_for_read(Permission, instance=user), router.db_for_read(Permission)
+    read = partial(router.db_for_read, models.Permission)
+    aliases = read(instance=user), read()
     for name, alias in zip(("user", "group"), aliases, strict=True):
         attribute = f"_{name}_perm_cache"
         if not hasattr(user, attribute):
@@ -115,7 +110,7 @@ def groups_of(user: Any) -> frozenset[Any]:
     rows = None
     # Not the object that loads the user of a session when it is used.
     if (user := getattr(groups, "instance", None)) is not None:
-        alias = router.db_for_read(Group, instance=user)
+        alias = router.db_for_read(models.Group, instance=user)
         rows = _rows("groups", user, alias, lambda: groups.values_list("pk").order_by())
     return frozenset(key for (key,) in (groups.values_list("pk") if rows is None else rows))
 
@@ -135,11 +130,11 @@ def _rows(
 @cache
 def _has_tables_of_django(kind: Any) -> bool:
     """Return whether a user model has its groups and permissions as PermissionsMixin has them."""
-    if type(Permission.objects) is not PermissionManager:
+    if type(models.Permission.objects) is not models.PermissionManager:
         return False
     for name, model, manager in (
-        ("groups", Group, GroupManager),
-        ("user_permissions", Permission, PermissionManager),
+        ("groups", models.Group, models.GroupManager),
+        ("user_permissions", models.Permission, models.PermissionManager),
     ):
         descriptor = getattr(kind, name, None)
         if (

@@ -21,7 +21,7 @@ from mcp_bridge.concurrency.places import never_blocks
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import AnyFeature, Client, Context, Feature, Tool
 from mcp_bridge.outbound.addresses import network_of
-from mcp_bridge.protocol import LATEST, CallToolResult, InsufficientScopeError, Revision
+from mcp_bridge.protocol import LATEST, CallToolResult, Revision, errors
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import registry
 
@@ -144,7 +144,7 @@ def check_scopes(tool: Tool, context: Context) -> None:
         )
         request, error = context.request, "insufficient_scope"
         challenge = bearer_challenge(request, error=error, scopes=scopes)
-        raise InsufficientScopeError(text, challenge, CallToolResult.error(text))
+        raise errors.InsufficientScopeError(text, challenge, CallToolResult.error(text))
 
 
 class AccessPolicy:

@@ -106,7 +106,7 @@ def typed_checker(
                 values = reader.read(arguments, body)
             except TooLongNameError:
                 # The name of a parameter that there is not is in its own error alone.
-                named = _long_named(arguments) if inputs.is_open else _long_named_in(arguments)
+                named = _long_named(arguments, is_open=inputs.is_open)
                 if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
                     raise _refusal(long) from None
                 values = reader.read(arguments, body, takes_long_names=True)
@@ -219,19 +219,14 @@ def _written(arguments: JSONObject) -> bytes:
     return body
 
 
-def _long_named(value: object, place: tuple[str | int, ...] = ()) -> Iterator[Iterable[str | int]]:
-    """Yield the places of objects with a name that takes more than LONGEST_NAME bytes in JSON."""
-    if isinstance(value, Mapping) and any(len(to_json(each)) - 2 > LONGEST_NAME for each in value):
-        yield place
-    else:
-        yield from _long_named_in(value, place)
-
-
-def _long_named_in(
-    value: object, place: tuple[str | int, ...] = ()
+def _long_named(
+    value: object, place: tuple[str | int, ...] = (), *, is_open: bool = True
 ) -> Iterator[Iterable[str | int]]:
-    """Yield the same of what is in an object or array."""
+    """Yield the places of objects with a name that takes more than LONGEST_NAME bytes in JSON."""
     members = value.items() if isinstance(value, Mapping) else ()
+    if is_open and any(len(to_json(name)) - 2 > LONGEST_NAME for name, _ in members):
+        yield place
+        return
     for name, each in members or (enumerate(value) if isinstance(value, list) else ()):
         yield from _long_named(each, (*place, name))
 

@@ -17,7 +17,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments, ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models.outcomes import ERRORS_KEY, ErrorCode
-from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
+from mcp_bridge.protocol import CallToolResult, ProtocolError, errors
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 
@@ -77,8 +77,7 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
 
 def invalid_result(refused: InvalidArguments) -> CallToolResult:
     """Return the result of a call whose arguments are invalid, with each error in its ``_meta``."""
-    errors = [asdict(error) for error in refused.errors]
-    return CallToolResult.error(str(refused), {ERRORS_KEY: errors})
+    return CallToolResult.error(str(refused), {ERRORS_KEY: [*map(asdict, refused.errors)]})
 
 
 def log_error(
@@ -117,7 +116,7 @@ def reraise(exception: Exception) -> NoReturn:
     if is_database_unavailable(exception):
         logger.error("The database could not be asked", exc_info=exception)
         text = "The server cannot reach its database just now: try again later."
-        raise UnavailableError(text) from exception
+        raise errors.UnavailableError(text) from exception
     if isinstance(exception, StopIteration):
         # Without "from", by which contextlib would tell that it is the same.
         raise RuntimeError("The site's own code raised StopIteration.")

@@ -140,10 +140,6 @@ def _of_response(response: Any) -> Media:
     return bytes(data), media_type, name
 
 
-def _of_picture(picture: Any) -> Media:
-    return _png((picture if picture.mode in _PNG_MODES else picture.convert("RGB")).save)
-
-
 def _png(save: Callable[..., object]) -> Media:
     written = BytesIO()
     save(written, format="png")
@@ -153,7 +149,7 @@ def _png(save: Callable[..., object]) -> Media:
 _READERS: Final[dict[str, Callable[[Any], Media]]] = {
     "django.core.files.base.File": _of_file,
     "django.http.response.HttpResponseBase": _of_response,
-    "PIL.Image.Image": _of_picture,
+    "PIL.Image.Image": lambda it: _png((it if it.mode in _PNG_MODES else it.convert("RGB")).save),
     "matplotlib.figure.Figure": lambda figure: _png(figure.savefig),
 }
 

@@ -97,7 +97,9 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
         transactions.__exit__(type(raised), raised, raised.__traceback__)
         raise
     await in_thread()
-    return transactions.finish(result, before_commit)
+    with transactions:
+        transactions.settle(result, before_commit)
+    return result
 
 
 def encode_result(call: ToolCall, value: object) -> Encoded:
@@ -340,9 +342,3 @@ class CallTransactions(ExitStack):
         """Have them roll back."""
         for alias in self._raised_before:
             transaction.set_rollback(True, using=alias)
-
-    def finish(self, encoded: Encoded, before_commit: BeforeCommit) -> Encoded:
-        """Settle and exit them, and return the result."""
-        with self:
-            self.settle(encoded, before_commit)
-        return encoded

@@ -30,7 +30,7 @@ from django.http import HttpRequest
 
 from mcp_bridge.concurrency.threads import thread_of_request
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol import BusyError, TooManyRequestsError
+from mcp_bridge.protocol.errors import BusyError, TooManyRequestsError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -157,7 +157,7 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
     try:
         return await alternate(work, slot)
     finally:
-        if slot.is_taken and slot.slots is not None:
+        if slot.slots is not None and not slot.is_free:
             try:
                 if slot.slots.locked():
                     # Django does it once the client has the answer, which may be long after, or
@@ -257,12 +257,8 @@ class RequestSlot:
 
     def __init__(self) -> None:
         self.slots: asyncio.Semaphore | None = None
-        self._is_free = False
+        self.is_free = False
         self._loop = asyncio.get_running_loop()
-
-    @property
-    def is_taken(self) -> bool:
-        return self.slots is not None and not self._is_free
 
     async def take(self) -> None:
         """
@@ -270,7 +266,7 @@ class RequestSlot:
 
         Raises BusyError if the request has waited too long.
         """
-        if self._is_free or self.slots is not None or (slots := request_slots()) is None:
+        if self.is_free or self.slots is not None or (slots := request_slots()) is None:
             return
         try:
             async with asyncio.timeout(PATIENCE):
@@ -282,9 +278,9 @@ class RequestSlot:
 
     def free(self) -> None:
         """Let another request have the slot, for good; from any thread."""
-        if self.is_taken and self.slots is not None:
+        if self.slots is not None and not self.is_free:
             self._loop.call_soon_threadsafe(self.slots.release)
-        self._is_free = True
+        self.is_free = True
 
 
 class CallSlot:

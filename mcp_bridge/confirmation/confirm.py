@@ -21,6 +21,7 @@ from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.queue import bound, check_length, consume, hold, shown_arguments
+from mcp_bridge.confirmation.queue import give_back as give_back
 from mcp_bridge.exceptions import CallRefused, InputRequired, ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models import UsedState

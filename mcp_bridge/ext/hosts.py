@@ -9,7 +9,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import Resolver404, resolve
 
-from mcp_bridge.protocol import InvalidRequestError, refuse
+from mcp_bridge.protocol import errors, refuse
 from mcp_bridge.transports import http
 from mcp_bridge.views import BridgeView, ResourceMetadataView
 
@@ -45,7 +45,7 @@ def _refused(request: HttpRequest) -> HttpResponseBase | None:
     """Return the answer to a host that is not the site's, at an address of the endpoint."""
     try:
         http.host_of(request)
-    except InvalidRequestError as error:
+    except errors.InvalidRequestError as error:
         try:
             view: type = getattr(resolve(request.path_info).func, "view_class", object)
         except Resolver404:

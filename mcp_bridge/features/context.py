@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge.protocol import LATEST, MissingRequiredClientCapabilityError
+from mcp_bridge.protocol import LATEST, errors
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.revisions import Revision
 
@@ -69,7 +69,7 @@ class Context:
         if name not in self.client.capabilities:
             raise self.missing_capabilities(name)
 
-    def missing_capabilities(self, *names: str) -> MissingRequiredClientCapabilityError:
+    def missing_capabilities(self, *names: str) -> errors.MissingRequiredClientCapabilityError:
         """Return the error for a client that has not, or cannot have, declared capabilities."""
         legacy = None if self.revision.modern else self.revision.version
-        return MissingRequiredClientCapabilityError(*names, legacy=legacy)
+        return errors.MissingRequiredClientCapabilityError(*names, legacy=legacy)

@@ -72,15 +72,12 @@ def is_host(text: str) -> bool:
     For addresses that the site itself names: those of its own networks are meant. The ones of the
     link alone, at which clouds give away credentials, never are. Raises ValueError for no address.
     """
+    # IPv6 calls reserved what has no use yet, and the loopback address as well.
     return not any(
-        each.is_link_local or each.is_multicast or each.is_unspecified or _is_reserved(each)
+        (each.is_link_local or each.is_multicast or each.is_unspecified)
+        or (each.is_reserved and not (each.is_loopback or each.is_global))
         for each in _meant(text)
     )
-
-
-def _is_reserved(address: Address) -> bool:
-    # IPv6 calls reserved what has no use yet, and the loopback address as well.
-    return address.is_reserved and not (address.is_loopback or address.is_global)
 
 
 def _meant(text: str) -> Iterator[Address]:

@@ -210,15 +210,6 @@ class _JudgingBackend(httpcore2.NetworkBackend):
                 error = why
         raise error
 
-    def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.NetworkStream:
-        """Refuse: no server is a file."""
-        raise httpcore2.ConnectError("No server is a file")
-
 
 class _TimedStream(httpcore2.NetworkStream):
     """A connection of which every step ends at the deadline of the call that it is used for."""

@@ -3,81 +3,11 @@
 from __future__ import annotations
 
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
-from mcp_bridge.protocol.errors import (
-    BusyError,
-    ForbiddenError,
-    HeaderMismatchError,
-    InsufficientScopeError,
-    InternalError,
-    InvalidParamsError,
-    InvalidRequestError,
-    MethodNotFoundError,
-    MissingRequiredClientCapabilityError,
-    NotAcceptableError,
-    ParseError,
-    PayloadTooLargeError,
-    ProtocolError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
-    UnknownToolError,
-    UnsupportedMediaTypeError,
-    UnsupportedProtocolVersionError,
-)
+from mcp_bridge.protocol.errors import InvalidParamsError, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.exchange import Reply, Result, answer, internal_error, refuse
 from mcp_bridge.protocol.headers import Headers, decoded_header
 from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult, read_answers
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
-from mcp_bridge.protocol.revisions import (
-    LATEST,
-    LATEST_LEGACY,
-    REVISIONS,
-    SUPPORTED_VERSIONS,
-    Revision,
-)
+from mcp_bridge.protocol.revisions import LATEST, REVISIONS, SUPPORTED_VERSIONS, Revision
 from mcp_bridge.protocol.text import without_unprintable
-
-__all__ = [
-    "Answers",
-    "CallToolResult",
-    "ContentBlock",
-    "InputRequiredResult",
-    "JSONObject",
-    "JSONSchema",
-    "TextContent",
-    "LATEST",
-    "LATEST_LEGACY",
-    "REVISIONS",
-    "SUPPORTED_VERSIONS",
-    "BusyError",
-    "ForbiddenError",
-    "HeaderMismatchError",
-    "Headers",
-    "InsufficientScopeError",
-    "InternalError",
-    "InvalidParamsError",
-    "InvalidRequestError",
-    "MethodNotFoundError",
-    "MissingRequiredClientCapabilityError",
-    "NotAcceptableError",
-    "ParseError",
-    "PayloadTooLargeError",
-    "ProtocolError",
-    "Reply",
-    "Request",
-    "Result",
-    "Revision",
-    "TooManyRequestsError",
-    "UnauthorizedError",
-    "UnavailableError",
-    "UnknownToolError",
-    "UnsupportedMediaTypeError",
-    "UnsupportedProtocolVersionError",
-    "answer",
-    "decoded_header",
-    "internal_error",
-    "refuse",
-    "without_unprintable",
-    "read_answers",
-]

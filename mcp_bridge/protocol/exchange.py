@@ -107,9 +107,13 @@ async def _answer_message(
 
 
 def _response(request: Request, result: Result, server_info: JSONObject | None) -> bytes:
+    global _latest_meta
     meta = _EMPTY
     if request.revision.modern and server_info is not None:
-        meta = _server_meta(server_info)
+        known, meta = _latest_meta
+        if server_info is not known:
+            meta = jsonrpc.encode({requests.SERVER_INFO: server_info})
+            _latest_meta = server_info, meta
     # Asking whether it is a Mapping would cost each call of a tool more.
     to_json = getattr(result, "to_json", None)
     if to_json is not None:
@@ -120,16 +124,6 @@ def _response(request: Request, result: Result, server_info: JSONObject | None) 
             members = {**members, "_meta": {requests.SERVER_INFO: server_info}}
         written = jsonrpc.encode(members)
     return jsonrpc.result_response(request.id, written)
-
-
-def _server_meta(server_info: JSONObject) -> bytes:
-    """Return the ``_meta`` of a result as JSON text."""
-    global _latest_meta
-    known, meta = _latest_meta
-    if server_info is not known:
-        meta = jsonrpc.encode({requests.SERVER_INFO: server_info})
-        _latest_meta = server_info, meta
-    return meta
 
 
 def refuse(exception: Exception, request: Request | None = None) -> Reply:

@@ -43,11 +43,8 @@ class Headers:
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
         if name is not None:
-            _match(
-                "Mcp-Name",
-                None if self.name is None else decoded_header("Mcp-Name", self.name),
-                name,
-            )
+            sent = None if self.name is None else decoded_header("Mcp-Name", self.name)
+            _match("Mcp-Name", sent, name)
 
     def check_parameters(
         self, parameters: Mapping[str, Sequence[str]], arguments: JSONObject

@@ -51,12 +51,7 @@ _STRUCTURED: Final = replace(
 LATEST_LEGACY: Final = replace(
     _STRUCTURED, version="2025-11-25", tool_fields=_STRUCTURED.tool_fields | {"icons"}
 )
-LATEST: Final = replace(
-    LATEST_LEGACY,
-    version="2026-07-28",
-    modern=True,
-    input_required=True,
-)
+LATEST: Final = replace(LATEST_LEGACY, version="2026-07-28", modern=True, input_required=True)
 _SERVED: Final = (LATEST, LATEST_LEGACY, _STRUCTURED, UNDECLARED, _OLDEST)
 REVISIONS: Final = {revision.version: revision for revision in _SERVED}
 SUPPORTED_VERSIONS: Final = tuple(REVISIONS)

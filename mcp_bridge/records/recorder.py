@@ -26,12 +26,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import (
-    CallToolResult,
-    HeaderMismatchError,
-    ProtocolError,
-    decoded_header,
-)
+from mcp_bridge.protocol import CallToolResult, ProtocolError, decoded_header
 from mcp_bridge.records import rows
 from mcp_bridge.records.record import Began, Caller, Record, new_tail
 from mcp_bridge.registry.registry import has_database, registry
@@ -76,9 +71,8 @@ class StartedCall:
         """
         # What was not on record before it ran is so at the latest with what it has done.
         if self.began is not None and self.is_begun:
-            duration = _milliseconds(perf_counter() - self.started)
-            ended = (Outcome.SUCCEEDED, "", duration, size)
-            record = Record(self.began, *ended, is_begun=True)
+            duration = round((perf_counter() - self.started) * 1000, 3)
+            record = Record(self.began, Outcome.SUCCEEDED, "", duration, size, is_begun=True)
             self.is_in_transaction = rows.write_in(databases, record)
 
 
@@ -134,7 +128,7 @@ async def finish(
         if error is not None:
             await in_thread()
             texts = _error(error, call.sent, call.tool.name, call.tool)
-        ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
+        ended = (outcome, error_code, round(duration * 1000, 3), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
         if not (started.may_wait and rows.writer.leave(record)):
             await in_thread()
@@ -202,7 +196,7 @@ def refuse(
 def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     """Record and signal that a request was refused before its message was read."""
     name = request.META.get("HTTP_MCP_NAME", "")
-    with suppress(HeaderMismatchError):
+    with suppress(ProtocolError):
         name = decoded_header("Mcp-Name", name.strip(" \t"))
     context = Context(
         user=getattr(request, "user", None),
@@ -297,7 +291,3 @@ def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tu
 def _known(name: str, tool: Tool | None) -> Tool | None:
     """Return the tool: one that the caller may not know of has secret parameters as well."""
     return registry.known.tools.get(name) if tool is None and registry.known is not None else tool
-
-
-def _milliseconds(seconds: float) -> float:
-    return round(seconds * 1000, 3)

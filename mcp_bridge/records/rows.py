@@ -15,15 +15,9 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from django.db import (
-    InterfaceError,
-    InternalError,
-    OperationalError,
-    connections,
-    router,
-    transaction,
-)
+from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import InterfaceError, InternalError, OperationalError
 
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord

@@ -19,13 +19,7 @@ from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.features import Feature
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.definitions import (
-    MOST_TOKENS,
-    MOST_TOOLS,
-    is_too_long,
-    sent_definition,
-    tokens_of,
-)
+from mcp_bridge.registry import definitions
 from mcp_bridge.schemas.validation import FORMATS, Bounded
 from mcp_bridge.schemas.walk import MAX_BYTES, MAX_DEPTH, SchemaDocument, depth_of, size_of
 
@@ -39,7 +33,7 @@ _FORMATS.checkers = {
 }
 
 # Of one feature: with ten such, a list is full.
-_MOST_OF_ONE: Final = MOST_TOKENS // 10
+_MOST_OF_ONE: Final = definitions.MOST_TOKENS // 10
 
 # By the words for them: "input schema", "output schema".
 _Schemas = Mapping[str, JSONSchema]
@@ -77,16 +71,17 @@ def lint(feature: Feature) -> list[checks.CheckMessage]:
 
 def budget(feature: Feature) -> int:
     """Return about how many tokens it takes in its list, at the latest revision."""
-    return tokens_of(sent_definition(feature, LATEST))
+    return definitions.tokens_of(definitions.sent_definition(feature, LATEST))
 
 
 def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
     """Return the message on a list that is too long, by the number of its tools and of tokens."""
-    if not is_too_long(tools, tokens):
+    if not definitions.is_too_long(tools, tokens):
         return []
     message = checks.Info(
         f"{name}: {tools:,} tools take about {tokens:,} tokens; some clients refuse more than "
-        f"{MOST_TOOLS} tools, and some warn of more than {MOST_TOKENS:,} tokens.",
+        f"{definitions.MOST_TOOLS} tools, and some warn of more than "
+        f"{definitions.MOST_TOKENS:,} tokens.",
         hint="Models read all of it with each request. Have clients choose a part of it: "
         f"MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}toolsets.md.",
         id="mcp_bridge.I002",

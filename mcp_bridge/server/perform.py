@@ -10,42 +10,20 @@ from typing import Any, Final, TypeAlias
 
 from django.core.signals import setting_changed
 
+from mcp_bridge import protocol
 from mcp_bridge.access import policy
 from mcp_bridge.access.throttling import may_throttle, throttled
-from mcp_bridge.calls.errors import (
-    HandledError,
-    handle_error,
-    invalid_result,
-    is_database_unavailable,
-    log_error,
-    reraise,
-)
+from mcp_bridge.calls import errors
 from mcp_bridge.calls.running import run, run_precheck
-from mcp_bridge.concurrency.places import (
-    CallSlot,
-    alternate,
-    check_cancelled,
-    drive,
-    in_thread,
-)
+from mcp_bridge.concurrency import places
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments, ToolError
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import (
-    Answers,
-    CallToolResult,
-    InputRequiredResult,
-    InvalidParamsError,
-    JSONObject,
-    ProtocolError,
-    Request,
-    UnknownToolError,
-    read_answers,
-)
+from mcp_bridge.protocol import Answers, CallToolResult, JSONObject, ProtocolError, Request
 from mcp_bridge.records import recorder
 from mcp_bridge.server.methods import Endpoint, Send
 
-CallResult: TypeAlias = CallToolResult | InputRequiredResult
+CallResult: TypeAlias = CallToolResult | protocol.InputRequiredResult
 
 
 @dataclass(slots=True)
@@ -66,7 +44,7 @@ class Call:
     answers: Answers | None = None
     endpoint: Endpoint | None = None
     request: Request | None = None
-    slot: CallSlot | None = None
+    slot: places.CallSlot | None = None
     checked: ToolCall = field(init=False)
     is_counted: bool = False
 
@@ -93,7 +71,7 @@ async def call_tool(
 
 def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
     """Call a tool by name in this process. Raises UnknownToolError, and what ``call`` raises."""
-    return drive(perform(Call(name, arguments, context, endpoint=endpoint)))
+    return places.drive(perform(Call(name, arguments, context, endpoint=endpoint)))
 
 
 def call(
@@ -106,14 +84,14 @@ def call(
     it); ``answers`` is what the client has sent after an InputRequiredResult. An exception of the
     tool becomes an error result. Raises ProtocolError for what the client did wrong.
     """
-    return drive(perform(Call(tool.name, arguments, context, tool, answers)))
+    return places.drive(perform(Call(tool.name, arguments, context, tool, answers)))
 
 
 async def acall(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """Do the same from an event loop, on which a coroutine function runs."""
-    return await alternate(perform(Call(tool.name, arguments, context, tool, answers)))
+    return await places.alternate(perform(Call(tool.name, arguments, context, tool, answers)))
 
 
 async def perform(call: Call) -> CallResult:
@@ -128,19 +106,19 @@ async def perform(call: Call) -> CallResult:
             await step(call, tool)
         started = await _start(call.checked)
     except Exception as error:
-        await in_thread()
+        await places.in_thread()
         return _refused(call, error)
     try:
         result, size = await run(started.call, started.finish_in)
     except asyncio.CancelledError:
-        await in_thread()
+        await places.in_thread()
         await recorder.finish(started, Outcome.CANCELLED)
         raise
     except (Exception, InputRequired) as raised:
-        await in_thread()
+        await places.in_thread()
         return await _handle_exception(started, raised)
     if result.is_error:
-        return await _fail(started, HandledError(result))
+        return await _fail(started, errors.HandledError(result))
     await recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
     return result
 
@@ -154,16 +132,16 @@ async def find(call: Call) -> Tool:
     name, context, endpoint, request = call.name, call.context, call.endpoint, call.request
     assert endpoint is not None
     if not isinstance(name, str):
-        raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
+        raise protocol.InvalidParamsError("Invalid params: name must be a string, a tool's name.")
     if not isinstance(call.arguments, dict | None):
-        raise InvalidParamsError("Invalid params: arguments must be an object.")
+        raise protocol.InvalidParamsError("Invalid params: arguments must be an object.")
     snapshot = endpoint.snapshot
     tool = snapshot.tools.get(name)
     # Of a name that no tool has, another tool is asked about: time is not to tell.
     asked = tool or snapshot.stand_in
     is_open = tool is not None and tool.access.is_open and context.auth is None
     if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
-        await in_thread()
+        await places.in_thread()
     is_allowed = (
         asked is not None
         and any(policy.opened_by(context.auth, [asked]))
@@ -171,14 +149,15 @@ async def find(call: Call) -> Tool:
     )
     if tool is None or not is_allowed:
         policy.read_caller(context, snapshot.asks_of)
-        raise UnknownToolError(name)
+        raise protocol.UnknownToolError(name)
     call.tool = tool
     if request is not None:
         if tool.headers and request.headers is not None:
             request.headers.check_parameters(tool.headers, call.arguments or {})
-        call.slot = CallSlot(policy.caller_of(context), getattr(context.request, "mcp_slot", None))
+        slot = getattr(context.request, "mcp_slot", None)
+        call.slot = places.CallSlot(policy.caller_of(context), slot)
         if request.revision.input_required and not _ANSWERS.isdisjoint(request.params):
-            call.answers = read_answers(request.params)
+            call.answers = protocol.read_answers(request.params)
     return tool
 
 
@@ -203,7 +182,7 @@ async def count(call: Call, tool: Tool) -> None:
     if call.is_counted or not may_throttle(tool):
         return
     call.is_counted = True
-    await in_thread()
+    await places.in_thread()
     refusal = throttled(tool, call.context)
     if refusal is not None:
         raise CallRefused(refusal, ErrorCode.THROTTLED)
@@ -230,29 +209,29 @@ async def check_scopes(call: Call, tool: Tool) -> None:
 async def check_arguments(call: Call, tool: Tool) -> None:
     """Make Python values of the arguments. Raises CallRefused, which lists all errors."""
     if not tool.is_plain:
-        await in_thread()
+        await places.in_thread()
     # What is no object has been refused by now.
     sent: Any = call.arguments or {}
     try:
         values = tool.check(sent)
     except InvalidArguments as refused:
-        raise CallRefused(invalid_result(refused), ErrorCode.INVALID) from refused
+        raise CallRefused(errors.invalid_result(refused), ErrorCode.INVALID) from refused
     except Exception as exception:
         unchecked = ToolCall(tool=tool, arguments={}, context=call.context, sent=sent)
-        raise CallRefused(*handle_error(unchecked, exception)) from exception
+        raise CallRefused(*errors.handle_error(unchecked, exception)) from exception
     call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent)
 
 
 async def ask_precheck(call: Call, tool: Tool) -> None:
     """Ask the tool's precheck. Raises CallRefused where it refuses the call."""
-    await in_thread()
+    await places.in_thread()
     assert tool.precheck is not None
     try:
         run_precheck(call.checked, tool.precheck)
     except InvalidArguments as refused:
-        raise CallRefused(invalid_result(refused), ErrorCode.INVALID) from refused
+        raise CallRefused(errors.invalid_result(refused), ErrorCode.INVALID) from refused
     except Exception as exception:
-        raise CallRefused(*handle_error(call.checked, exception)) from exception
+        raise CallRefused(*errors.handle_error(call.checked, exception)) from exception
 
 
 async def confirm(call: Call, tool: Tool) -> None:
@@ -265,10 +244,10 @@ async def confirm(call: Call, tool: Tool) -> None:
     # Imported where it is used, since few tools ask anybody.
     from mcp_bridge.confirmation.confirm import ask_person, resume
 
-    await in_thread()
+    await places.in_thread()
     try:
         # In the thread the count suspends nowhere.
-        call.checked = resume(call.checked, call.answers, lambda _: drive(count(call, tool)))
+        call.checked = resume(call.checked, call.answers, lambda _: places.drive(count(call, tool)))
     except (CallRefused, ProtocolError) as refused:
         # An answer belongs to a question, which was counted.
         if call.answers is None or isinstance(refused, ProtocolError):
@@ -286,10 +265,10 @@ async def _start(call: ToolCall) -> recorder.StartedCall:
     try:
         started = await recorder.start(call)
         if started.is_begun:
-            check_cancelled()
+            places.check_cancelled()
         return started
     except (CallRefused, asyncio.CancelledError):
-        from mcp_bridge.confirmation.queue import give_back
+        from mcp_bridge.confirmation.confirm import give_back
 
         if started is not None:
             await recorder.finish(started, Outcome.CANCELLED)
@@ -304,11 +283,11 @@ def _refused(call: Call, error: Exception) -> CallResult:
         recorder.refuse(error.error_code, *sent, tool=tool, error=error)
         return error.result
     # A database that has just failed is not asked again: its client waits for an answer.
-    if not is_database_unavailable(error):
+    if not errors.is_database_unavailable(error):
         # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
         code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
         recorder.refuse(code, *sent, tool=tool, error=error)
-    reraise(error)
+    errors.reraise(error)
 
 
 async def _handle_exception(
@@ -318,16 +297,16 @@ async def _handle_exception(
     call = started.call
     try:
         if isinstance(raised, Exception):
-            handled = handle_error(call, raised)
+            handled = errors.handle_error(call, raised)
         else:
             from mcp_bridge.confirmation.confirm import ask_client
 
             try:
                 question = ask_client(call, raised)
             except ToolError as refused:
-                handled = handle_error(call, refused)
+                handled = errors.handle_error(call, refused)
             except (TypeError, ValueError) as cause:
-                handled = log_error(call, "asked what cannot be sent", cause)
+                handled = errors.log_error(call, "asked what cannot be sent", cause)
             else:
                 # To ask is no error: what the tool has done is undone, and it runs again.
                 await recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
@@ -341,7 +320,7 @@ async def _handle_exception(
     return await _fail(started, handled)
 
 
-async def _fail(started: recorder.StartedCall, handled: HandledError) -> CallToolResult:
+async def _fail(started: recorder.StartedCall, handled: errors.HandledError) -> CallToolResult:
     """Record that a call ended with an error for the model, and return its result."""
     result, error_code, reference = handled
     await recorder.finish(

@@ -11,14 +11,7 @@ from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, opened_by
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import (
-    SUPPORTED_VERSIONS,
-    InvalidParamsError,
-    JSONObject,
-    MethodNotFoundError,
-    Request,
-    Result,
-)
+from mcp_bridge.protocol import SUPPORTED_VERSIONS, JSONObject, Request, Result, errors
 from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import Snapshot, registry
@@ -32,10 +25,10 @@ async def initialize(
     """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
     requested = request.params.get("protocolVersion")
     if not isinstance(requested, str):
-        raise InvalidParamsError("Invalid params: protocolVersion must be a string.")
+        raise errors.InvalidParamsError("Invalid params: protocolVersion must be a string.")
     for name in ("capabilities", "clientInfo"):
         if not isinstance(request.params.get(name, {}), Mapping):
-            raise InvalidParamsError(f"Invalid params: {name} must be an object.")
+            raise errors.InvalidParamsError(f"Invalid params: {name} must be an object.")
     return {
         "protocolVersion": negotiate(requested).version,
         "capabilities": endpoint.capabilities,
@@ -142,7 +135,7 @@ class MCPServer(Endpoint):
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods
             method = self.methods.get(request.method) or of_era.get(request.method)
             if method is None:
-                raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
+                raise errors.MethodNotFoundError(f"Method not found: {cut(request.method)}")
             return await method(self, request, context, send)
         except Exception as exception:
             reraise(exception)

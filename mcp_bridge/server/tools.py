@@ -74,7 +74,4 @@ def page(
 
 
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
-METHODS: Final[Methods] = {
-    "tools/list": list_tools,
-    "tools/call": call_tool,
-}
+METHODS: Final[Methods] = {"tools/list": list_tools, "tools/call": call_tool}

@@ -15,17 +15,7 @@ from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Client, Context
-from mcp_bridge.protocol import (
-    LATEST,
-    ForbiddenError,
-    Headers,
-    InvalidRequestError,
-    NotAcceptableError,
-    PayloadTooLargeError,
-    Reply,
-    Request,
-    UnsupportedMediaTypeError,
-)
+from mcp_bridge.protocol import LATEST, Headers, Reply, Request, errors
 from mcp_bridge.protocol.text import quoted
 
 UNREADABLE: Final = "Invalid request: the body could not be read."
@@ -77,7 +67,7 @@ def check_origin(request: HttpRequest) -> None:
     origin = request.META.get("HTTP_ORIGIN")
     if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
         return
-    raise ForbiddenError(
+    raise errors.ForbiddenError(
         f"Forbidden: the origin {quoted(origin)} may not call. It is not that of the address which "
         "was called, and MCP_BRIDGE['ALLOWED_ORIGINS'] does not name it."
     )
@@ -89,13 +79,13 @@ def host_of(request: HttpRequest) -> str:
         return request.get_host()
     except DisallowedHost:
         text = "Invalid request: this host is not served here: ALLOWED_HOSTS does not name it."
-        raise InvalidRequestError(text) from None
+        raise errors.InvalidRequestError(text) from None
 
 
 def check_form(request: HttpRequest) -> None:
     """Raise ProtocolError for a form, in which a class might read a credential (RFC 6750, 2.2)."""
     if request.content_type in _FORMS:
-        raise UnsupportedMediaTypeError(
+        raise errors.UnsupportedMediaTypeError(
             "Unsupported media type: send Content-Type: application/json, and a credential in the "
             "Authorization header alone."
         )
@@ -105,11 +95,11 @@ def check_media(request: HttpRequest) -> None:
     """Raise ProtocolError for a body that is not JSON, or a client that takes no JSON."""
     charset = (request.content_params or {}).get("charset", "utf-8")
     if request.content_type != "application/json" or charset.lower() not in ("utf-8", "utf8"):
-        raise UnsupportedMediaTypeError(
+        raise errors.UnsupportedMediaTypeError(
             "Unsupported media type: send Content-Type: application/json, in UTF-8."
         )
     if request.META.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
-        raise UnsupportedMediaTypeError(
+        raise errors.UnsupportedMediaTypeError(
             "Unsupported content encoding: send the body as it is, without Content-Encoding."
         )
     accept = request.META.get("HTTP_ACCEPT")
@@ -118,7 +108,7 @@ def check_media(request: HttpRequest) -> None:
         with suppress(ValueError, LookupError):
             if request.accepts("application/json"):
                 return
-        raise NotAcceptableError(
+        raise errors.NotAcceptableError(
             "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
         )
 
@@ -133,18 +123,22 @@ def read_body(request: HttpRequest) -> bytes:
     try:
         declared = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
-        raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
+        raise errors.InvalidRequestError(
+            "Invalid request: Content-Length is not a number."
+        ) from None
     read = _reader(request)
     try:
         # Not a byte of a body that says to be too large.
         body = b"" if declared > limit else read(limit + 1)
     except Exception:
         # Each server has exceptions of its own for what it cannot read.
-        raise InvalidRequestError(UNREADABLE) from None
+        raise errors.InvalidRequestError(UNREADABLE) from None
     if max(declared, len(body)) > limit:
-        raise PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
+        raise errors.PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
     if len(body) < declared:
-        raise InvalidRequestError("Invalid request: the body is shorter than Content-Length says.")
+        raise errors.InvalidRequestError(
+            "Invalid request: the body is shorter than Content-Length says."
+        )
     # A procedure may look at request.body, which Django refuses once the stream was read.
     request._body = body
     return body
@@ -166,7 +160,7 @@ def _reader(request: HttpRequest) -> Callable[[int], bytes]:
         return request.read
     # Django reads no more than Content-Length says, which is nothing here.
     if not meta.get("wsgi.input_terminated"):
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             "Invalid request: this server does not take a body in chunks; send Content-Length."
         )
     read: Callable[[int], bytes] = meta["wsgi.input"].read

@@ -11,22 +11,24 @@ import pytest
 
 from mcp_bridge.protocol import (
     CallToolResult,
-    ForbiddenError,
     Headers,
-    InsufficientScopeError,
-    InternalError,
     InvalidParamsError,
-    MethodNotFoundError,
-    MissingRequiredClientCapabilityError,
     ProtocolError,
     Reply,
     Request,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnavailableError,
     errors,
     internal_error,
     refuse,
+)
+from mcp_bridge.protocol.errors import (
+    ForbiddenError,
+    InsufficientScopeError,
+    InternalError,
+    MethodNotFoundError,
+    MissingRequiredClientCapabilityError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
 )
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.protocol.revisions import Revision

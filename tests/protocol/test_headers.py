@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import HeaderMismatchError, Headers
+from mcp_bridge.protocol import Headers
+from mcp_bridge.protocol.errors import HeaderMismatchError
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.transports.http import headers_of
 

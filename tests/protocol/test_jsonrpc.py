@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import (
-    InvalidRequestError,
-    MethodNotFoundError,
-    ParseError,
-    jsonrpc,
-    requests,
-)
+from mcp_bridge.protocol import jsonrpc, requests
+from mcp_bridge.protocol.errors import InvalidRequestError, MethodNotFoundError, ParseError
 from mcp_bridge.protocol.jsonrpc import MAX_DEPTH, MAX_DIGITS, MAX_ID, MAX_ID_LENGTH
 from mcp_bridge.protocol.text import cut
 

@@ -4,16 +4,13 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import (
+from mcp_bridge.protocol import Headers, InvalidParamsError, ProtocolError, Request
+from mcp_bridge.protocol.errors import (
     HeaderMismatchError,
-    Headers,
-    InvalidParamsError,
     InvalidRequestError,
-    ProtocolError,
-    Request,
+    MissingEnvelopeError,
     UnsupportedProtocolVersionError,
 )
-from mcp_bridge.protocol.errors import MissingEnvelopeError
 from mcp_bridge.protocol.requests import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,

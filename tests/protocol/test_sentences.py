@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import Headers, MissingRequiredClientCapabilityError
-from mcp_bridge.protocol.errors import ProtocolError, UnsupportedProtocolVersionError
+from mcp_bridge.protocol import Headers
+from mcp_bridge.protocol.errors import (
+    MissingRequiredClientCapabilityError,
+    ProtocolError,
+    UnsupportedProtocolVersionError,
+)
 from mcp_bridge.protocol.input_requests import URLElicitRequest, check_response, read_answers
 from mcp_bridge.protocol.pagination import position
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION

@@ -12,7 +12,8 @@ from django.contrib.auth.models import AnonymousUser
 
 from mcp_bridge.concurrency.places import in_thread, on_loop
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import REVISIONS, MethodNotFoundError, Request
+from mcp_bridge.protocol import REVISIONS, Request
+from mcp_bridge.protocol.errors import MethodNotFoundError
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.server.methods import Endpoint, Send
 from mcp_bridge.server.server import MCPServer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -89,11 +90,9 @@ class Descriptors:
 
     def has_option(self, name: str) -> bool:
         """Return whether the set declares an option of that full name."""
-        try:
-            self.pool.FindExtensionByName(name)
-        except KeyError:
-            return False
-        return True
+        with suppress(KeyError):
+            return self.pool.FindExtensionByName(name) is not None
+        return False
 
     def options(self, descriptor: Descriptor, kind: str) -> dict[str, Any]:
         """Return the options of a "Method" or "Field" that are set, by their full names."""

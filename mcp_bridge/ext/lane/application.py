@@ -33,7 +33,7 @@ from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.lane.requests import LaneRequest, others_listen
 from mcp_bridge.ext.lane.threads import RequestThreads
-from mcp_bridge.protocol import InvalidRequestError, Reply, refuse
+from mcp_bridge.protocol import Reply, errors, refuse
 from mcp_bridge.records import rows
 from mcp_bridge.transports import asgi
 from mcp_bridge.transports.asgi import Application, Receive, Scope, Send
@@ -94,7 +94,7 @@ class MCPApplication:
         except asgi.ClientDisconnected:
             # Some servers say so too of chunks that they cannot read, whose client still listens.
             with suppress(OSError):
-                await asgi.send_reply(send, refuse(InvalidRequestError(UNREADABLE)))
+                await asgi.send_reply(send, refuse(errors.InvalidRequestError(UNREADABLE)))
             return
         request._stream = BytesIO(body)
         thread = self.threads.lend()

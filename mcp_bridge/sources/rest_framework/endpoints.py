@@ -133,9 +133,7 @@ class Endpoint:
     @property
     def suffix(self) -> str:
         """What tells the endpoints of one route apart, or "" where there is one."""
-        if len(self.others) == 1:
-            return ""
-        return f"_{self.action}" + self.of_method
+        return "" if len(self.others) == 1 else f"_{self.action}{self.of_method}"
 
     @property
     def of_method(self) -> str:
