@@ -52,7 +52,7 @@ ROOMS: dict[str, int] = {
     "oauth": 1059,
     "outbound": 234,
     "protocol": 897,
-    "records": 954,
+    "records": 948,
     "registry": 907,
     "schemas": 2994,
     "server": 475,

@@ -100,9 +100,10 @@ async def start(call: ToolCall) -> StartedCall:
     if tool_call_started.receivers:
         tool_call_started.send_robust(Tool, call=call)
     # An event loop has not the transactions of the thread in which a coroutine function is called.
-    may_be_left = not is_begun and (not tool.is_async or rows.writer.may_wait())
+    may_wait = not is_begun and audit.WRITE == "together"
+    may_wait = may_wait and (not tool.is_async or rows.writer.may_wait())
     return StartedCall(
-        call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_be_left
+        call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_wait
     )
 
 

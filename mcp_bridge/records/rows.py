@@ -27,7 +27,7 @@ from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.records.record import CHANGING, COLUMNS, Record, as_json, from_json, printable
 from mcp_bridge.records.repeats import Repeats, refusals
-from mcp_bridge.records.writer import KEPT, LIMIT, Writer, place_of
+from mcp_bridge.records.writer import Writer
 
 logger = get_logger("mcp_bridge.records")
 # Has each record that is lost, as one line of JSON, from which it can be restored.
@@ -62,7 +62,7 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
 def write_later(item: Item) -> None:
     """Write a record, or a number of repetitions, with others where it may wait."""
     try:
-        if conf.audit.WRITE == "together" and _queue(item):
+        if conf.audit.WRITE == "together" and _leave(item):
             return
     except Exception:
         logger.debug("A record could not be left to the thread", exc_info=True)
@@ -91,7 +91,7 @@ def write_now(item: Item) -> None:
         _on_live_connection(partial(_write, [item]))
     except Exception as error:
         with suppress(Exception):
-            if _may_pass(error) and _queue(item):
+            if _may_pass(error) and _leave(item):
                 return
         _log_loss(item, error)
 
@@ -136,19 +136,14 @@ def restore(line: str) -> None:
         settle(record, using)
 
 
-def _queue(item: Item) -> bool:
-    """Leave an item to the thread; return False where the caller has to write it."""
-    if not writer.may_wait():
+def _leave(item: Item) -> bool:
+    """Leave an item to the thread, or log its loss if no more can wait; False to write it now."""
+    if writer.leave(item):
+        return True
+    if not (writer.is_full() and writer.may_wait()):
         return False
-    using = router.db_for_write(ToolCallRecord)
-    # A caller who writes then only waits: what the thread cannot keep is lost, and logged.
-    waits = writer.is_held_up or place_of(using).writes_alone
-    if writer.put(item, using, KEPT if waits else LIMIT):
-        return True
-    if waits and writer.is_full():
-        _log_loss(item, TimeoutError("The database takes none, and no more can wait."))
-        return True
-    return False
+    _log_loss(item, TimeoutError("The database takes none, and no more can wait."))
+    return True
 
 
 def _may_pass(error: Exception | None) -> bool:

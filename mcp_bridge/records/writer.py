@@ -18,12 +18,11 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from time import monotonic, sleep
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from django.db import connections, router
 
 from mcp_bridge.calls.running import is_in_transaction
-from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.logs import get_logger
 
@@ -51,27 +50,16 @@ PATIENCE: Final = 10.0
 Record: TypeAlias = Any
 
 
-class Place(NamedTuple):
-    """Whether other connections find what one has written to a database, and one writes alone."""
-
-    is_shared: bool
-    writes_alone: bool
-
-
-def place_of(using: str) -> Place:
-    """Return what is known of a database."""
-    return _place(using, connections.settings[using]["NAME"])
-
-
 # Kept, since each task on an event loop would make a connection to ask it.
 @lru_cache(maxsize=8)
-def _place(using: str, name: object) -> Place:
+def _place(using: str, name: object) -> tuple[bool, bool]:
+    """Return whether other connections find what one has written, and whether one writes alone."""
     connection = connections[using]
     is_sqlite = connection.vendor == "sqlite"
     # In a schema of this request (django-tenants); a database in memory is another one for each
     # connection, or locked by any that reads.
     is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
-    return Place(not is_own, is_sqlite)
+    return not is_own, is_sqlite
 
 
 class Writer:
@@ -122,13 +110,17 @@ class Writer:
         """Return whether another connection can write the record that this one would write now."""
         using = router.db_for_write(ToolCallRecord)
         # Not where that would be in somebody else's transaction.
-        return not is_in_transaction(using) and place_of(using).is_shared
+        is_shared = _place(using, connections.settings[using]["NAME"])[0]
+        return is_shared and not is_in_transaction(using)
 
     def leave(self, record: Record) -> bool:
         """Queue a record if it may wait and there is room; return whether it was queued."""
-        if conf.audit.WRITE != "together" or not self.may_wait():
+        if not self.may_wait():
             return False
-        return self.put(record, router.db_for_write(ToolCallRecord), LIMIT)
+        using = router.db_for_write(ToolCallRecord)
+        # Whoever wrote it then would only wait.
+        waits = self.is_held_up or _place(using, connections.settings[using]["NAME"])[1]
+        return self.put(record, using, KEPT if waits else LIMIT)
 
     def put(self, record: Record, using: str, most: int) -> bool:
         """

@@ -232,9 +232,8 @@ def test_no_caller_waits_however_many_records_do(
 def test_what_cannot_be_kept_is_lost_and_logged(
     database: Path, settings: Any, lost: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("writer", "rows"):
-        monkeypatch.setattr(f"mcp_bridge.records.{name}.KEPT", 10)
-        monkeypatch.setattr(f"mcp_bridge.records.{name}.LIMIT", 10)
+    for name in ("KEPT", "LIMIT"):
+        monkeypatch.setattr(f"mcp_bridge.records.writer.{name}", 10)
     make = looks(settings, 40)
     with locked(database):
         make()
