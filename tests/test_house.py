@@ -41,11 +41,11 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 754,
     "admin": 2673,
-    "calls": 858,
+    "calls": 856,
     "checks": 721,
     "concurrency": 252,
     "confirmation": 506,
-    "ext": 2533,
+    "ext": 2530,
     "features": 445,
     "management": 1061,
     "models": 355,
