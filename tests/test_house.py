@@ -41,11 +41,11 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 754,
     "admin": 2646,
-    "calls": 858,
+    "calls": 856,
     "checks": 713,
     "concurrency": 252,
     "confirmation": 505,
-    "ext": 2533,
+    "ext": 2530,
     "features": 445,
     "management": 1056,
     "models": 355,

@@ -133,11 +133,7 @@ def plain_checker(
     that tools which nobody calls cost nothing; it takes the schema to be valid and within the
     bounds of SchemaValidator.
     """
-
-    @cache
-    def validator() -> SchemaValidator:
-        return _of_generated(schema, asserts_formats=asserts_formats)
-
+    validator = cache(lambda: _of_generated(schema, asserts_formats=asserts_formats))
     without_nulls = _without_nulls(schema, validator)
 
     def check(arguments: JSONObject) -> dict[str, object]:

@@ -88,11 +88,8 @@ def checked_metadata(pairs: Iterable[tuple[str, str | bytes]], call: ToolCall) -
     for key, value in pairs:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise ValueError(f"the key {key!r} of its metadata is not of 0-9 a-z _ . and -")
-        if key.endswith("-bin"):
-            is_valid = isinstance(value, bytes)
-        else:
-            is_valid = isinstance(value, str) and bool(_VALUE.fullmatch(value))
-        if not is_valid:
+        is_text = isinstance(value, str) and _VALUE.fullmatch(value)
+        if not (isinstance(value, bytes) if key.endswith("-bin") else is_text):
             raise ValueError(
                 f"the value of {key!r} in its metadata is not a string of ASCII that shows: give "
                 "other text as bytes, under a key that ends in -bin (and under such a key only)"
