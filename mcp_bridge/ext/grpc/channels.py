@@ -64,15 +64,10 @@ def is_local(target: str) -> bool:
     if target.startswith(("unix:", "unix-abstract:")):
         return True
     addresses = target[_SCHEME.match(target).end() :].split(",")  # type: ignore[union-attr]
-    return all(map(_is_loopback, addresses))
-
-
-def _is_loopback(address: str) -> bool:
-    match = _ADDRESS.fullmatch(address)
-    assert match is not None
-    host = match["ipv6"] or match["host"] or match["bare"] or ""
+    found = (_ADDRESS.fullmatch(each).groupdict("") for each in addresses)  # type: ignore[union-attr]
+    hosts = (each["ipv6"] or each["host"] or each["bare"] for each in found)
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return all(each == "localhost" or ip_address(each).is_loopback for each in hosts)
     except ValueError:
         return False
 

@@ -140,12 +140,9 @@ def _comments_of(file: FileDescriptorProto) -> Iterator[tuple[str, Comment]]:
         path, name, kind, part = waiting.pop()
         if (place := located.get(path)) and path:
             parts = (place.leading_comments, place.trailing_comments)
-            yield name, Comment("\n".join(filter(None, map(_cleaned, parts))), place.span[0] + 1)
+            cleaned = (textwrap.dedent(_FOREIGN.sub("", each)).strip() for each in parts)
+            yield name, Comment("\n".join(filter(None, cleaned)), place.span[0] + 1)
         for field, number in _PARTS.get(kind, {}).items():
             for index, each in enumerate(getattr(part, field)):
                 full_name = f"{name}.{each.name}" if name else each.name
                 waiting.append(((*path, number, index), full_name, field, each))
-
-
-def _cleaned(comment: str) -> str:
-    return textwrap.dedent(_FOREIGN.sub("", comment)).strip()

@@ -61,7 +61,12 @@ def request_checker(
             try:
                 ParseDict(sent, request, descriptor_pool=descriptors.pool)
             except ParseError as exception:
-                errors = [_parse_error(str(exception))]
+                text, within = str(exception), []
+                while match := _WITHIN.match(text):
+                    within.append(match[1])
+                    text = text[match.end() :]
+                text = cut(text.strip(), 300)
+                errors = [ArgumentError(path=pointer(within), type="protobuf", message=text)]
             except Exception:
                 # It lets through what it does not expect, as a missing "value" in an Any.
                 text = "cannot be read as the message that its schema describes"
@@ -161,14 +166,6 @@ def _item(field: Descriptor, value: Any, place: Place, errors: list[ArgumentErro
     return value if kind is None else _spelled(kind, value, place, errors)
 
 
-def _parse_error(text: str) -> ArgumentError:
-    place = []
-    while match := _WITHIN.match(text):
-        place.append(match[1])
-        text = text[match.end() :]
-    return ArgumentError(path=pointer(place), type="protobuf", message=cut(text.strip(), 300))
-
-
 def _rule_errors(validator: Any, request: Message) -> Iterator[ArgumentError]:
     try:
         violations = validator.collect_violations(request)
@@ -177,13 +174,10 @@ def _rule_errors(validator: Any, request: Message) -> Iterator[ArgumentError]:
         logger.exception("The rules of %s cannot be checked", request.DESCRIPTOR.full_name)
         return
     for each in violations:
-        yield ArgumentError(path=pointer(_place(each)), type="rule", message=each.proto.message)
-
-
-def _place(violation: Any) -> Iterator[str | int]:
-    """Yield the names, keys and indexes that lead to what a rule of buf.validate refuses."""
-    path = violation.proto.field
-    for element in path.elements if path is not None else ():
-        yield element.field_name
-        if element.subscript is not None:
-            yield element.subscript.value
+        # The names, keys and indexes that lead to what the rule refuses.
+        place: list[str | int] = []
+        for element in each.proto.field.elements if each.proto.field is not None else ():
+            place.append(element.field_name)
+            if element.subscript is not None:
+                place.append(element.subscript.value)
+        yield ArgumentError(path=pointer(place), type="rule", message=each.proto.message)

@@ -168,7 +168,10 @@ class GRPCSource(OperationSource[Descriptor]):
             raise (ValueError if is_named else LeftOut)("it streams from the client")
         # Either of these hints in the options replaces all of the service's.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
-        hints = {} if says else _hints(descriptors, operation)
+        rule = descriptors.options(operation, "Method").get(_HTTP)
+        verb = "" if rule is None else rule.WhichOneof("pattern") or ""
+        level = _LEVELS.get(operation.GetOptions().idempotency_level, {})
+        hints = {} if says else {**HINTS.get(verb, {}), **level}
         schema = input_schema(descriptors, operation.input_type)
         service, comment = operation.containing_service, descriptors.comment(operation.full_name)
         try:
@@ -273,11 +276,3 @@ def _check_limits(where: str, limits: Mapping[str, Any]) -> None:
     for name, value in limits.items():
         if not isinstance(value, int | float) or value <= 0:
             raise ValueError(f"{where}: {name} has to be more than 0")
-
-
-def _hints(descriptors: Descriptors, descriptor: Descriptor) -> dict[str, bool]:
-    """Return the hints that a method's HTTP method and idempotency level give."""
-    rule = descriptors.options(descriptor, "Method").get(_HTTP)
-    method = "" if rule is None else rule.WhichOneof("pattern") or ""
-    level = descriptor.GetOptions().idempotency_level
-    return {**HINTS.get(method, {}), **_LEVELS.get(level, {})}

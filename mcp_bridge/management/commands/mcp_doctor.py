@@ -47,7 +47,10 @@ class Command(BaseCommand):
         for area, finding in examined(url, token, user, options["timeout"]):
             found.append((area, finding))
             if not options["json"]:
-                self._print(area, finding)
+                style = getattr(self.style, finding.level.upper(), self.style.SUCCESS)
+                self.stdout.write(f"{style(f'{finding.level:<8}')} {area}: {finding.text}")
+                if finding.remedy:
+                    self.stdout.write(f"{'':<9}-> {finding.remedy}")
         counts = {level: sum(finding.level == level for _, finding in found) for level in LEVELS}
         if options["json"]:
             listed = [{"area": area, **asdict(finding)} for area, finding in found]
@@ -56,10 +59,3 @@ class Command(BaseCommand):
             self.stdout.write(f"\nErrors: {counts['error']}, warnings: {counts['warning']}.")
         if counts["error"]:
             raise CommandError(f"Errors that must be mended: {counts['error']}.")
-
-    def _print(self, area: str, finding: Finding) -> None:
-        style = {"error": self.style.ERROR, "warning": self.style.WARNING}
-        level = style.get(finding.level, self.style.SUCCESS)(f"{finding.level:<8}")
-        self.stdout.write(f"{level} {area}: {finding.text}")
-        if finding.remedy:
-            self.stdout.write(f"{'':<9}-> {finding.remedy}")
