@@ -43,7 +43,6 @@ _here: Final = threading.local()
 
 # Who calls: what it is (a user, a credential, an address), and which one.
 Caller: TypeAlias = tuple[str, str]
-
 # For how many seconds a request waits for its slot, and after how many one may come again.
 PATIENCE: Final = 10
 _RETRY: Final = 5

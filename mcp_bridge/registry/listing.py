@@ -46,40 +46,30 @@ def cut(features: Iterable[Feature], write: Callable[[Feature], bytes]) -> Page:
     return Page(tuple(taken), b"[" + b",".join(written) + b"]", last)
 
 
-class CacheInfo(NamedTuple):
-    """How many pages are kept, and their bytes."""
-
-    currsize: int
-    bytes: int
-
-
 class PageCache:
     """Pages by key; the oldest go where there are more bytes than MOST_BYTES."""
 
     def __init__(self) -> None:
-        self._bytes = 0
-        self._pages: dict[Hashable, tuple[Page, int]] = {}
+        self.size = 0
+        self.kept: dict[Hashable, tuple[Page, int]] = {}
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Page | None:
         """Return the page of a key, or None."""
-        found = self._pages.get(key)
+        found = self.kept.get(key)
         return None if found is None else found[0]
 
     def put(self, key: Hashable, page: Page, members: int = 0) -> None:
         """Keep a page, unless it alone is more than may be kept; its key has ``members``."""
         size = len(page.array) + _ENTRY + _MEMBER * (len(page.features) + members)
         with self._lock:
-            if size > MOST_BYTES or key in self._pages:
+            if size > MOST_BYTES or key in self.kept:
                 return
-            self._pages[key] = page, size
-            self._bytes += size
-            while self._bytes > MOST_BYTES:
-                _, dropped = self._pages.pop(next(iter(self._pages)))
-                self._bytes -= dropped
-
-    def cache_info(self) -> CacheInfo:
-        return CacheInfo(len(self._pages), self._bytes)
+            self.kept[key] = page, size
+            self.size += size
+            while self.size > MOST_BYTES:
+                _, dropped = self.kept.pop(next(iter(self.kept)))
+                self.size -= dropped
 
 
 def title_of(toolset: str | None) -> str:

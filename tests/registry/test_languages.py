@@ -38,9 +38,10 @@ def titles(client: CheckedClient, language: str) -> set[str | None]:
 
 def kept() -> int:
     """How many texts the snapshot keeps."""
-    caches = [each for each in vars(registry.snapshot).values() if hasattr(each, "cache_info")]
+    snapshot = registry.snapshot
+    caches = [each for each in vars(snapshot).values() if hasattr(each, "cache_info")]
     assert caches
-    return sum(each.cache_info().currsize for each in caches)
+    return len(snapshot._pages.kept) + sum(each.cache_info().currsize for each in caches)
 
 
 @pytest.mark.parametrize("title", [None, "Give"])

@@ -21,7 +21,6 @@ from django.conf.urls.i18n import is_language_prefix_patterns_used
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.signals import request_finished, request_started
-from django.http import HttpRequest
 from django.urls import ResolverMatch, set_script_prefix
 from django.utils import translation
 from django.utils.log import log_response
@@ -33,7 +32,7 @@ from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.lane.requests import LaneRequest, others_listen
 from mcp_bridge.ext.lane.threads import RequestThreads
-from mcp_bridge.protocol import Reply, errors, refuse
+from mcp_bridge.protocol import errors, refuse
 from mcp_bridge.records import rows
 from mcp_bridge.transports import asgi
 from mcp_bridge.transports.asgi import Application, Receive, Scope, Send
@@ -132,7 +131,10 @@ class MCPApplication:
             else:
                 reply = await view.reply_in_slot(request)
             if reply.status >= HTTPStatus.BAD_REQUEST:
-                await sync_to_async(_log, thread_sensitive=False)(reply, request)
+                # As Django's handler logs it.
+                answer, about = respond(reply), request.path
+                log = partial(log_response, "%s: %s", response=answer, request=request)
+                await sync_to_async(log, thread_sensitive=False)(answer.reason_phrase, about)
             await asgi.send_reply(send, reply)
         finally:
             if others_listen(request_finished, sender):
@@ -156,12 +158,6 @@ class MCPApplication:
         while kind != "lifespan.shutdown":
             kind = (await received())["type"]
             await send({"type": f"{kind}.complete"})
-
-
-def _log(reply: Reply, request: HttpRequest) -> None:
-    """Log a reply with an error as Django's handler does."""
-    response = respond(reply)
-    log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
 
 
 def _served(path: str | None) -> dict[str, Served]:

@@ -15,11 +15,8 @@ from mcp_bridge.transports.asgi import Scope
 
 # What Django itself has connected to the signals of requests.
 _OF_DJANGO: Final = frozenset({close_caches, close_old_connections, reset_queries, reset_urlconf})
-
 # The receivers that each signal had when it was last asked for others, and whether it had.
 _asked: dict[Signal, tuple[list[Any], bool]] = {}
-
-
 # The names in META of headers, by those that servers hand over, which are in lower case.
 _NAMES: Final[dict[bytes, str]] = {
     b"content-length": "CONTENT_LENGTH",
