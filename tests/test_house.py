@@ -76,6 +76,9 @@ INSIDE: dict[str, set[str]] = {
     "tokens": {"management", "management/commands", "migrations"},
 }
 
+# Of all lines, but for migrations.
+MOST_LINES = 31_600
+MOST_LINES_OF_CORE = 28_200
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
@@ -295,6 +298,17 @@ def test_the_core_stands_without_ext(tmp_path: Path) -> None:
         env=environment,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_package_and_its_core_have_bounded_lines() -> None:
+    lines = Counter[str]()
+    for path in FILES:
+        if "migrations" not in path.parts:
+            lines[room_of(path)] += len(path.read_text().splitlines())
+    package = sum(lines.values())
+    assert (package <= MOST_LINES, package - lines["ext"] <= MOST_LINES_OF_CORE) == (True, True), (
+        f"{package} lines, {package - lines['ext']} without ext/"
+    )
 
 
 def test_each_folder_with_modules_is_a_package() -> None:
