@@ -7,8 +7,7 @@ The exceptions of mcp_bridge.
     │   └── Declined              the user did not answer what the tool asked
     ├── CallRefused               a call is answered without its tool being run
     ├── UnsendableResult          a tool returned what cannot be sent
-    └── protocol.ProtocolError    the client reads it, as a JSON-RPC error
-        └── (see mcp_bridge.protocol.errors)
+    └── protocol.errors           the client reads them, as JSON-RPC errors
     BaseException
     └── InputRequired             the client has to answer something first
 

@@ -11,3 +11,9 @@ from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import LATEST, REVISIONS, SUPPORTED_VERSIONS, Revision
 from mcp_bridge.protocol.text import without_unprintable
+
+__all__ = ["LATEST", "REVISIONS", "SUPPORTED_VERSIONS", "Answers", "CallToolResult", "ContentBlock"]
+__all__ += ["Headers", "InputRequiredResult", "InvalidParamsError", "JSONObject", "JSONSchema"]
+__all__ += ["ProtocolError", "Reply", "Request", "Result", "Revision", "TextContent", "answer"]
+__all__ += ["UnknownToolError", "decoded_header", "internal_error", "read_answers", "refuse"]
+__all__ += ["without_unprintable"]

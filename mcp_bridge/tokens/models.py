@@ -8,7 +8,7 @@ SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache, cached_property, partial
 from typing import Any, Final
@@ -83,7 +83,16 @@ class TokenManager(models.Manager["Token"]):
             query = compiled(("token", len(digests)), self.db, digests, make)
             if query is not None and query.fields == _columns():
                 values = next(iter(query.run(digests)), None)
-                return None if values is None else _made_of(values, query.alias)
+                if values is None:
+                    return None
+                names, mine = (
+                    [each.attname for each in _columns()],
+                    len(Token._meta.concrete_fields),
+                )
+                token = Token.from_db(query.alias, names[:mine], values[:mine])
+                users: Any = Token._meta.get_field("user").related_model
+                token.user = users.from_db(query.alias, names[mine:], values[mine:])
+                return token
         # Not first(), which sorts as well.
         return next(iter(self._with_digest(digests)), None)
 
@@ -211,12 +220,3 @@ def _columns() -> tuple[Field[Any, Any], ...]:
     if user._meta.parents:
         return ()
     return (*Token._meta.concrete_fields, *user._meta.concrete_fields)
-
-
-def _made_of(values: Sequence[Any], alias: str) -> Token:
-    """Return a token with its user, of the values of all columns."""
-    names, mine = [each.attname for each in _columns()], len(Token._meta.concrete_fields)
-    token = Token.from_db(alias, names[:mine], values[:mine])
-    users: Any = Token._meta.get_field("user").related_model
-    token.user = users.from_db(alias, names[mine:], values[mine:])
-    return token

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from json import dumps
 from typing import Any, NamedTuple
 
@@ -69,7 +68,12 @@ class Command(TablesCommand):
             tools, lists = list(members(conf.toolsets[toolset], tools)), [toolset]
         elif DEFAULT not in lists:
             lists.insert(0, None)
-        rows = _rows(tools)
+        settings, rows = read_settings(), []
+        for tool in tools:
+            setting = settings.get(tool.key)
+            tokens = budget(tool if setting is None else with_settings(tool, setting))
+            names = [it for it in conf.toolsets if any(members(conf.toolsets[it], [tool]))]
+            rows.append(Row(tool, status_of(tool, setting), tokens, names))
         served = [row for row in rows if row.status is ToolStatus.SERVED]
         lengths = {
             title_of(name): [row.tokens for row in served if name is None or name in row.toolsets]
@@ -176,13 +180,3 @@ class Row(NamedTuple):
             "tokens": self.tokens,
             "toolsets": self.toolsets,
         }
-
-
-def _rows(tools: Iterable[Tool]) -> list[Row]:
-    settings, toolsets, rows = read_settings(), conf.toolsets, []
-    for tool in tools:
-        setting = settings.get(tool.key)
-        tokens = budget(tool if setting is None else with_settings(tool, setting))
-        names = [name for name, options in toolsets.items() if any(members(options, [tool]))]
-        rows.append(Row(tool, status_of(tool, setting), tokens, names))
-    return rows
