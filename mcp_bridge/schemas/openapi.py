@@ -255,7 +255,7 @@ class Components:
 
     def _clean(self, given: JSONObject, schema: Schema) -> None:
         """Take out what no validator could enforce; change what OpenAPI 3.0 has in its own way."""
-        if kinds := schema.get("type"):
+        if (kinds := schema.get("type")) is not None:
             named = kinds if isinstance(kinds, list) else [kinds]
             known = list(dict.fromkeys(each for each in named if each in _TYPES))
             schema["type"] = known[0] if len(known) == 1 else known

@@ -88,6 +88,9 @@ unreachable = network.unreachable
         ),
         ({"type": "string", "title": "Member", "minLength": "3", "maxLength": -1}, STRING),
         ({"type": "any", "multipleOf": 0, "maximum": "9"}, {}),
+        ({"type": ""}, {}),
+        ({"type": ["", "any"]}, {}),
+        ({"type": []}, {}),
         ({"type": "array", "items": [STRING]}, {"type": "array", "prefixItems": [STRING]}),
         ({"$ref": "#/components/schemas/a~1b%20c"}, {"type": "boolean"}),
         (
