@@ -239,7 +239,10 @@ def main() -> None:
 
 
 def caller_of(tool) -> object:
-    return getattr(tool.invoke, "__self__", None)
+    """Return what calls the view of a tool: by a method of it, or by a function around it."""
+    cells = getattr(tool.invoke, "__closure__", None) or ()
+    around = next((cell.cell_contents for cell in cells), None)
+    return getattr(tool.invoke, "__self__", around)
 
 
 def address_of(tool, arguments: dict[str, object]) -> str:
