@@ -70,7 +70,7 @@ def front_page(context: RequestContext) -> Context:
     """
     Return what the front page of the page's admin site shows to the user.
 
-    A part is not there where the site has no pages of its model, or the user may not view them.
+    A part is left out if the site has no admin for its model, or the user may not view it.
     """
     request: HttpRequest = context["request"]
     site, menu = _site(request), context["available_apps"]
@@ -78,7 +78,7 @@ def front_page(context: RequestContext) -> Context:
     rows = own_rows(site, menu)
     section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path, "models": rows}
     tokens = (row for row in rows if row["model"]._meta.label == "mcp_bridge_tokens.Token")
-    # Where the user issues a token, if there is such a page.
+    # The page for issuing tokens, if the site has one.
     token_url = str(next(tokens, {}).get("add_url") or "")
     secret = "" if conf.AUTHORIZATION_SERVERS and not token_url else TOKEN
     sees_tools, sees_calls = (may(site, request, each) for each in (ToolSetting, ToolCallRecord))

@@ -155,7 +155,7 @@ class OutcomeFilter(RecordFilter):
 class NameFilter(SimpleListFilter):
     """Filter by a name that is typed or chosen from those that are proposed."""
 
-    # What its form sends besides.
+    # The other fields that its form sends.
     own = ()
     template = "mcp_bridge/admin/filter_name.html"
 

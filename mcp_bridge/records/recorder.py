@@ -101,7 +101,7 @@ async def start(call: ToolCall) -> StartedCall:
         tool_call_started.send_robust(Tool, call=call)
     # An event loop has not the transactions of the thread in which a coroutine function is called.
     may_wait = not is_begun and audit.WRITE == "together"
-    may_wait = may_wait and (not tool.is_async or rows.writer.may_wait())
+    may_wait = may_wait and (not tool.is_async or rows.writer.room() is not None)
     return StartedCall(
         call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_wait
     )

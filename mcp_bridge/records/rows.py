@@ -140,7 +140,7 @@ def _leave(item: Item) -> bool:
     """Leave an item to the thread, or log its loss if no more can wait; False to write it now."""
     if writer.leave(item):
         return True
-    if not (writer.is_full() and writer.may_wait()):
+    if not writer.is_full() or writer.room() is None:
         return False
     _log_loss(item, TimeoutError("The database takes none, and no more can wait."))
     return True

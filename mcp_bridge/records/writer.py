@@ -105,22 +105,23 @@ class Writer:
         """Return whether no more can be kept."""
         return len(self._waiting) >= KEPT
 
-    @staticmethod
-    def may_wait() -> bool:
-        """Return whether another connection can write the record that this one would write now."""
+    def room(self) -> tuple[str, int] | None:
+        """
+        Return the database of records, and how many may wait for it.
+
+        None if another connection cannot write the record that this one would write now.
+        """
         using = router.db_for_write(ToolCallRecord)
-        # Not where that would be in somebody else's transaction.
-        is_shared = _place(using, connections.settings[using]["NAME"])[0]
-        return is_shared and not is_in_transaction(using)
+        is_shared, writes_alone = _place(using, connections.settings[using]["NAME"])
+        if not is_shared or is_in_transaction(using):
+            return None
+        # A caller who wrote it itself would only wait.
+        return using, KEPT if self.is_held_up or writes_alone else LIMIT
 
     def leave(self, record: Record) -> bool:
         """Queue a record if it may wait and there is room; return whether it was queued."""
-        if not self.may_wait():
-            return False
-        using = router.db_for_write(ToolCallRecord)
-        # Whoever wrote it then would only wait.
-        waits = self.is_held_up or _place(using, connections.settings[using]["NAME"])[1]
-        return self.put(record, using, KEPT if waits else LIMIT)
+        room = self.room()
+        return room is not None and self.put(record, *room)
 
     def put(self, record: Record, using: str, most: int) -> bool:
         """
