@@ -108,30 +108,30 @@ def read_caller(context: Context, needs: Container[str]) -> None:
             _once(context, permissions_of)
 
 
-def caller_of(context: Context) -> tuple[str, str]:
-    """Return who calls, for whatever counts by caller: a user, else a credential or an address."""
-    user = context.user
-    if user is not None and user.is_authenticated and user.pk is not None:
-        return "user", str(user.pk)
-    if context.auth is not None:
-        return "credential", identify(context.auth)
-    return "address", address_of(context.request)
-
-
-def identify(auth: object) -> str:
-    """Return a text that is the same for every request with this credential, and is no secret."""
-    kind, key = type(auth), getattr(auth, "pk", None)
-    # The text that Python makes of an object is its place in memory, another one each time.
-    unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
-    known = key if key is not None else "" if unnamed else auth
-    return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
-
-
 def address_of(request: HttpRequest | None) -> str:
     """Return the caller's network; X-Forwarded-For counts only if DRF's NUM_PROXIES is set."""
     if request is None or api_settings.NUM_PROXIES is None:
         return network_of(str(getattr(request, "META", {}).get("REMOTE_ADDR")))
     return network_of(str(BaseThrottle().get_ident(cast("Request", request))))
+
+
+def caller_of(context: Context, get_ident: Callable[[Any], str] = address_of) -> tuple[str, str]:
+    """Return the kind and the key of the caller: a user, or else a credential or an address."""
+    user = context.user
+    if user is not None and user.is_authenticated and user.pk is not None:
+        return "user", str(user.pk)
+    if context.auth is not None:
+        return "credential", identify(context.auth)
+    return "address", get_ident(context.request)
+
+
+def identify(auth: object) -> str:
+    """Return a stable identifier of a credential, which reveals nothing of it."""
+    kind, key = type(auth), getattr(auth, "pk", None)
+    # The text that Python makes of an object is its place in memory, another one each time.
+    unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    known = key if key is not None else "" if unnamed else auth
+    return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
 
 
 def check_scopes(tool: Tool, context: Context) -> None:

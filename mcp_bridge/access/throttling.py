@@ -79,8 +79,7 @@ class ToolRateThrottle(BaseThrottle):
 
     def get_caller(self, context: Context) -> tuple[str, str]:
         """Return whose count it is: the user's, else the credential's, else the address's."""
-        kind, who = caller_of(context)
-        return kind, self.get_ident(context.request) if kind == "address" else who
+        return caller_of(context, self.get_ident)
 
     def get_ident(self, request: Any) -> str:
         """Return the caller's network; X-Forwarded-For counts only if NUM_PROXIES is set."""
