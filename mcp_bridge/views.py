@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -262,7 +261,7 @@ class ToolListView(BridgeView):
         reply = refuse(exception)
         # Only to an MCP client does a 200 with an error say something.
         status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
-        return http.respond(replace(reply, status=status))
+        return http.respond(reply._replace(status=status))
 
 
 class AsyncToolListView(ToolListView):

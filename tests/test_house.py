@@ -40,27 +40,27 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 754,
-    "admin": 2646,
-    "calls": 856,
+    "admin": 2_646,
+    "calls": 854,
     "checks": 713,
     "concurrency": 252,
-    "confirmation": 505,
-    "ext": 2520,
-    "features": 447,
-    "management": 1049,
+    "confirmation": 504,
+    "ext": 2_520,
+    "features": 445,
+    "management": 1_049,
     "models": 355,
-    "oauth": 1059,
+    "oauth": 1_059,
     "outbound": 234,
-    "protocol": 902,
+    "protocol": 889,
     "records": 948,
     "registry": 902,
-    "schemas": 2994,
+    "schemas": 2_994,
     "server": 475,
-    "sources": 3116,
+    "sources": 3_115,
     "templatetags": 10,
     "testing": 162,
-    "tokens": 622,
-    "top": 565,
+    "tokens": 621,
+    "top": 564,
     "transports": 232,
 }
 # The packages inside each room.
@@ -85,7 +85,7 @@ MOST_ANY_IN_100_LINES = 5
 MOST_MODULES = 18
 MOST_CHANGES = 40
 # With a token, of a tool that is not read-only.
-MOST_CHANGES_OF_A_WRITE = 56
+MOST_CHANGES_OF_A_WRITE = 45
 
 PUBLIC = {
     "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],

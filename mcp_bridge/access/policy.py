@@ -171,12 +171,17 @@ class AccessPolicy:
 
 
 def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeature]:
-    """Return what a credential opens: all, or the tools that its ``allowed_tools`` names."""
+    """
+    Return what a credential opens: all, or the tools that its ``allowed_tools`` names.
+
+    That is a text of names with spaces between them, or any other container of names.
+    """
     # Asked beside the policy, so that none of the site's own widens a credential.
     named = getattr(auth, "allowed_tools", None)
     if named is None:
         return features
-    return [each for each in features if each.kind == Tool.kind and each.name in named]
+    names = named.split() if isinstance(named, str) else named
+    return [each for each in features if each.kind == Tool.kind and each.name in names]
 
 
 def load_policy() -> AccessPolicy:

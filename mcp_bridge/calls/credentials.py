@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.request import Request
+
+# An Authorization header with a bearer token, which is its one group (RFC 6750, section 2.1).
+BEARER: Final = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class CredentialRefused(AuthenticationFailed):
@@ -13,12 +17,6 @@ class CredentialRefused(AuthenticationFailed):
 
     is_final = True
     default_detail = "The token is not valid or no longer so."
-
-
-def bearer_token(request: Request) -> str | None:
-    """Return what stands after ``Bearer`` in the Authorization header; None for another scheme."""
-    scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    return token.strip(" ") if scheme.lower() == "bearer" else None
 
 
 def audience_of(auth: object) -> frozenset[str] | None:

@@ -58,8 +58,8 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     """
     Run the tool and return its result, which can be sent.
 
-    A coroutine function is awaited on an event loop, any other function has the request's thread.
-    A coroutine's transactions begin where it first uses that thread, so that one that waits for
+    A coroutine function is awaited on an event loop; for any other, the caller is in a thread. A
+    coroutine's transactions begin where it first uses that thread, so that one that waits for
     something else holds none. Calls ``before_commit`` in the call's transactions where it has some
     of its own. Raises what the tool raises (ToolExit for what would end more than the tool),
     UnsendableResult for a result that cannot be sent, ToolError for one that is too large, and
@@ -67,7 +67,6 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     """
     databases = _databases(call.tool, bool(call.context.client.capabilities))
     if not call.tool.is_async:
-        await in_thread()
         if not any(databases) and not any(map(is_in_transaction, connections.settings)):
             return encode_result(call, _returned(call, call.tool.invoke))
         transactions = CallTransactions(call.tool.name, *databases)

@@ -95,7 +95,7 @@ def resume(
             call.context, input_responses={**state.answers, **responses}, tool_state=state.state
         )
         round = state.round + 1
-        call = replace(call, context=context, confirmed_at=agreed_at, round=round)
+        call = call._replace(context=context, confirmed_at=agreed_at, round=round)
     if call.confirmed or not call.tool.options.confirm:
         return call
     # They are no shorter as people read them, which takes far longer to find out.

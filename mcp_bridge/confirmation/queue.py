@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -48,20 +47,20 @@ def bound(call: ToolCall) -> ToolCall:
     key = str(user.pk) if user is not None and user.is_authenticated else None
     parts = [key, tool.name, fingerprint(canonical_definition(tool)), call.sent]
     text = json.dumps(parts, sort_keys=True)
-    return replace(call, binding=hashlib.sha256(text.encode()).hexdigest())
+    return call._replace(binding=hashlib.sha256(text.encode()).hexdigest())
 
 
 def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
     """Return a call with the yes of its user or the queue used up. Raises CallRefused for a no."""
     row, rows, status, now = _row_of(call), _rows(), PendingCall.Status, timezone.now()
     if row is None:
-        return replace(call, confirmed_at=now) if agreed else call
+        return call._replace(confirmed_at=now) if agreed else call
     used = {"status": status.DONE, "key": None, "used_at": now}
     # An approval is consumed by one call alone; one of the meantime was for this call as well.
     approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
     if not agreed:
         is_approved = approved.update(**used)
-        return replace(call, confirmed_at=row.decided_at, approval=row.pk) if is_approved else call
+        return call._replace(confirmed_at=row.decided_at, approval=row.pk) if is_approved else call
     waiting = rows.filter(pk=row.pk, status=status.WAITING)
     if not (
         waiting.update(**used, decided_at=now, decided_by=call.context.user)
@@ -69,7 +68,7 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
     ):
         # It was decided in the meantime, which may have been a no.
         _row_of(call)
-    return replace(call, confirmed_at=now)
+    return call._replace(confirmed_at=now)
 
 
 def shown_arguments(call: ToolCall) -> str:

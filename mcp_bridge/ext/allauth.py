@@ -19,7 +19,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_bridge.access.scopes import as_configured, supported_scopes
-from mcp_bridge.calls.credentials import bearer_token
+from mcp_bridge.calls.credentials import BEARER
 from mcp_bridge.conf import conf
 from mcp_bridge.outbound.addresses import is_redirect_uri
 
@@ -44,10 +44,10 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser | None, Token] | None:
         """Return the user, None for a machine's, and the token. Raises AuthenticationFailed."""
-        secret = bearer_token(request)
-        if secret is None:
+        sent = BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
+        if sent is None:
             return None
-        found = Token.objects.valid().by_value(secret).select_related("user", "client")
+        found = Token.objects.valid().by_value(sent[1]).select_related("user", "client")
         token = found.filter(type=Token.Type.ACCESS_TOKEN).first()
         if token is None:
             raise AuthenticationFailed

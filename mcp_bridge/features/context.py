@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_bridge.protocol import LATEST, errors
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.revisions import Revision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(NamedTuple):
     """
     What a modern client says of itself in each request: never a ground to trust it.
 
     ``info`` is MCP's Implementation, ``capabilities`` its ClientCapabilities.
     """
 
-    info: JSONObject = field(default_factory=dict)
-    capabilities: JSONObject = field(default_factory=dict)
+    info: JSONObject = {}
+    capabilities: JSONObject = {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from mcp_bridge.features.context import Context
 from mcp_bridge.features.feature import Feature
@@ -89,8 +89,7 @@ class Tool(Feature):
         return {name: each for name, each in fields.items() if each is not None and name in known}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """
     One call of a tool: the checked arguments as Python values, by parameter name.
 
@@ -103,7 +102,7 @@ class ToolCall:
     tool: Tool
     arguments: dict[str, Any]
     context: Context
-    sent: Mapping[str, Any] = field(default_factory=dict)
+    sent: Mapping[str, Any] = {}
     binding: str = ""
     confirmed_at: datetime | None = None
     approval: Any = None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
@@ -39,13 +38,12 @@ class Encodable(Protocol):
 Result: TypeAlias = JSONObject | Encodable
 
 
-@dataclass(slots=True, kw_only=True)
-class Reply:
+class Reply(NamedTuple):
     """What to send: an HTTP status, the JSON text (None for an empty body), and headers."""
 
     status: HTTPStatus
     body: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 async def answer(
@@ -63,47 +61,36 @@ async def answer(
     without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
     modern result carries in its ``_meta``.
     """
+    replies = []
     try:
-        message = jsonrpc.decode(body)
-        if not isinstance(message, list):
-            return await _answer_message(message, None, handle, headers, server_info)
-        messages = requests.read_batch(message, headers)
+        found = jsonrpc.decode(body)
+        batch = requests.read_batch(found, headers) if isinstance(found, list) else None
     except ProtocolError as error:
         return refuse(error)
-    replies = [
-        await _answer_message(each, number, handle, headers, server_info)
-        for number, each in enumerate(messages)
-    ]
+    for number, message in enumerate((found,) if batch is None else batch):
+        request: Request | None = None
+        try:
+            request = requests.read_message(message, headers)
+            if request is None:
+                replies.append(Reply(status=_ACCEPTED))
+                continue
+            request.number = None if batch is None else number
+            try:
+                result = await handle(request)
+            except ProtocolError as error:
+                # Without an HTTP status of its own an answer says it in a result.
+                if error.result is None or (batch is None and headers is not None):
+                    raise
+                result = cast(Result, error.result)
+            replies.append(Reply(status=_OK, body=_response(request, result, server_info)))
+        except Exception as exception:
+            replies.append(refuse(exception, request))
+    if batch is None:
+        return replies[0]
     bodies = [reply.body for reply in replies if reply.body is not None]
     if not bodies:
         return Reply(status=_ACCEPTED)
     return Reply(status=_OK, body=b"[" + b",".join(bodies) + b"]")
-
-
-async def _answer_message(
-    message: object,
-    number: int | None,
-    handle: Callable[[Request], Awaitable[Result]],
-    headers: Headers | None,
-    server_info: JSONObject | None,
-) -> Reply:
-    """Return the reply to one message; ``number`` is its place in its batch, if it is in one."""
-    request: Request | None = None
-    try:
-        request = requests.read_message(message, headers)
-        if request is None:
-            return Reply(status=_ACCEPTED)
-        request.number = number
-        try:
-            result = await handle(request)
-        except ProtocolError as error:
-            # Without an HTTP status of its own an answer says it in a result.
-            if error.result is None or (number is None and headers is not None):
-                raise
-            result = cast(Result, error.result)
-        return Reply(status=_OK, body=_response(request, result, server_info))
-    except Exception as exception:
-        return refuse(exception, request)
 
 
 def _response(request: Request, result: Result, server_info: JSONObject | None) -> bytes:
@@ -123,7 +110,11 @@ def _response(request: Request, result: Result, server_info: JSONObject | None) 
         if meta is not _EMPTY:
             members = {**members, "_meta": {requests.SERVER_INFO: server_info}}
         written = jsonrpc.encode(members)
-    return jsonrpc.result_response(request.id, written)
+    number = request.id
+    written_id = b"%d" % number if isinstance(number, int) else jsonrpc.encode(number)
+    parts = (written,) if isinstance(written, bytes) else written
+    # Joined once: a second copy of a large result takes longer than all else.
+    return b"".join((b'{"jsonrpc":"2.0","id":', written_id, b',"result":', *parts, b"}"))
 
 
 def refuse(exception: Exception, request: Request | None = None) -> Reply:

@@ -11,8 +11,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcp_bridge.protocol.errors import HeaderMismatchError
 from mcp_bridge.protocol.jsonrpc import JSONObject
@@ -26,17 +25,14 @@ _PRINTABLE: Final = re.compile(r"[\t\x20-\x7e]*")
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,309})(\.0+)?")
 
 
-# Not frozen, nor are other classes of this package of which each request has one: that would double
-# what it costs to make them.
-@dataclass(slots=True)
-class Headers:
+class Headers(NamedTuple):
     """The MCP headers of one HTTP request; None for one that is absent."""
 
     version: str | None = None
     method: str | None = None
     name: str | None = None
     # The headers of parameters stand here; only few tools have them read.
-    environ: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+    environ: Mapping[str, object] = {}
 
     def check(self, version: str, method: str, name: str | None) -> None:
         """Raise HeaderMismatchError unless the headers say what the body says; None for no name."""

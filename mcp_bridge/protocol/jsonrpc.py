@@ -92,14 +92,6 @@ def encode(value: object) -> bytes:
         raise ValueError("nested too deeply for JSON") from None
 
 
-def result_response(request_id: RequestId, result: bytes | tuple[bytes, ...]) -> bytes:
-    """Return a response with a result that is JSON text already, in one part or in several."""
-    written = b"%d" % request_id if isinstance(request_id, int) else encode(request_id)
-    parts = (result,) if isinstance(result, bytes) else result
-    # Joined once: a second copy of a large result takes longer than all else.
-    return b"".join((b'{"jsonrpc":"2.0","id":', written, b',"result":', *parts, b"}"))
-
-
 def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:
     """Return an error response; None for an id that was not readable (JSON-RPC 2.0, section 5)."""
     members: dict[str, object] = {"code": error.code, "message": error.message}

@@ -54,12 +54,14 @@ class StartedCall:
     """
 
     call: ToolCall
-    started: float
     began: Began | None
     is_begun: bool
-    may_wait: bool = False
-    # Whether its success is recorded in the tool's transaction.
+    may_wait: bool
+    # When the tool was called, by perf_counter().
+    started: float = 0.0
+    # Whether its success is recorded in the tool's transaction, and there is no more to do then.
     is_in_transaction: bool = False
+    is_finished: bool = False
 
     def finish_in(self, size: int, databases: Sequence[str]) -> None:
         """
@@ -67,26 +69,33 @@ class StartedCall:
 
         ``size`` is that of the result in bytes.
 
-        Where that cannot be, ``finish`` records it afterwards: it must follow in any case.
+        Unless ``is_finished``, ``finish`` must follow: it records what could not be recorded here.
         """
         # What was not on record before it ran is so at the latest with what it has done.
         if self.began is not None and self.is_begun:
             duration = round((perf_counter() - self.started) * 1000, 3)
             record = Record(self.began, Outcome.SUCCEEDED, "", duration, size, is_begun=True)
             self.is_in_transaction = rows.write_in(databases, record)
+            self.is_finished = self.is_in_transaction and not tool_call_finished.receivers
 
 
 async def start(call: ToolCall) -> StartedCall:
     """
-    Record and signal that a call starts, in a thread if that may block; ``finish`` must follow.
+    Record and signal that a call starts; ``finish`` must follow, unless ``is_finished``.
+
+    In a thread if that may block, in which the caller is but for a coroutine function.
 
     Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
     tool, audit = call.tool, conf.audit
     is_begun = not tool.is_read_only or audit.WRITE == "ahead" or audit.WRITE_AHEAD
-    if is_begun or tool_call_started.receivers:
+    if tool.is_async and (is_begun or tool_call_started.receivers):
         await in_thread()
     began = _began(tool.name, call.sent, call.context, tool, call.approval)
+    # An event loop has not the transactions of the thread in which a coroutine function is called.
+    may_wait = not is_begun and audit.WRITE == "together"
+    may_wait = may_wait and (not tool.is_async or rows.writer.room() is not None)
+    started = StartedCall(call=call, began=began, is_begun=is_begun, may_wait=may_wait)
     is_written = False
     if began is not None and is_begun:
         record = Record(began, Outcome.STARTED)
@@ -99,12 +108,8 @@ async def start(call: ToolCall) -> StartedCall:
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     if tool_call_started.receivers:
         tool_call_started.send_robust(Tool, call=call)
-    # An event loop has not the transactions of the thread in which a coroutine function is called.
-    may_wait = not is_begun and audit.WRITE == "together"
-    may_wait = may_wait and (not tool.is_async or rows.writer.room() is not None)
-    return StartedCall(
-        call=call, started=perf_counter(), began=began, is_begun=is_begun, may_wait=may_wait
-    )
+    started.started = perf_counter()
+    return started
 
 
 async def finish(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -32,9 +32,9 @@ class Call:
     A call on its way through its steps.
 
     ``name`` and ``arguments`` are as they were sent, for the record; ``tool`` is the one that was
-    found, ``answers`` what the client has answered, and ``checked`` the call with its arguments as
-    Python values. A call by a tool's name has an ``endpoint``, and one of a client its ``request``
-    and the ``slot`` that it takes.
+    found, ``answers`` what the client has answered, and ``checked`` the ToolCall, once there are
+    Python values of its arguments. A call by a tool's name has an ``endpoint``, and one of a client
+    its ``request`` and the ``slot`` that it takes.
     """
 
     name: object
@@ -45,7 +45,7 @@ class Call:
     endpoint: Endpoint | None = None
     request: Request | None = None
     slot: places.CallSlot | None = None
-    checked: ToolCall = field(init=False)
+    checked: Any = None
     is_counted: bool = False
 
 
@@ -100,13 +100,20 @@ async def perform(call: Call) -> CallResult:
 
     Returns what the client is sent. Raises ProtocolError for what the client did wrong.
     """
+    started: recorder.StartedCall | None = None
     try:
         tool = call.tool or await find(call)
+        if not tool.is_async:
+            await places.in_thread()
         for step in steps_of(tool, call.answers is not None):
             await step(call, tool)
-        started = await _start(call.checked)
-    except Exception as error:
+        started = await recorder.start(call.checked)
+        if started.is_begun:
+            places.check_cancelled()
+    except (Exception, asyncio.CancelledError) as error:
         await places.in_thread()
+        if started is not None:
+            await recorder.finish(started, Outcome.CANCELLED)
         return _refused(call, error)
     try:
         result, size = await run(started.call, started.finish_in)
@@ -119,7 +126,8 @@ async def perform(call: Call) -> CallResult:
         return await _handle_exception(started, raised)
     if result.is_error:
         return await _fail(started, errors.HandledError(result))
-    await recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
+    if not started.is_finished:
+        await recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
     return result
 
 
@@ -259,26 +267,19 @@ async def confirm(call: Call, tool: Tool) -> None:
         raise CallRefused(ask_person(call.checked), ErrorCode.UNCONFIRMED)
 
 
-async def _start(call: ToolCall) -> recorder.StartedCall:
-    """Record that the call starts. Raises CallRefused where it has to be on record and is not."""
-    started: recorder.StartedCall | None = None
-    try:
-        started = await recorder.start(call)
-        if started.is_begun:
-            places.check_cancelled()
-        return started
-    except (CallRefused, asyncio.CancelledError):
+def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResult:
+    """
+    Record that a call was refused, and make its approval count as before.
+
+    Returns the result for the model, or raises the error.
+    """
+    sent, tool, checked = (call.name, call.arguments, call.context), call.tool, call.checked
+    if checked is not None and checked.approval is not None:
         from mcp_bridge.confirmation.confirm import give_back
 
-        if started is not None:
-            await recorder.finish(started, Outcome.CANCELLED)
-        give_back(call)
-        raise
-
-
-def _refused(call: Call, error: Exception) -> CallResult:
-    """Record that a call was refused; return the result for the model, or raise the error."""
-    sent, tool = (call.name, call.arguments, call.context), call.tool
+        give_back(checked)
+    if isinstance(error, asyncio.CancelledError):
+        raise error
     if isinstance(error, CallRefused):
         recorder.refuse(error.error_code, *sent, tool=tool, error=error)
         return error.result

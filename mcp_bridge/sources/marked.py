@@ -6,7 +6,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -163,7 +162,7 @@ class MarkedFunction:
             values = {**given, **call.arguments}
             if own.extra is MISSING:
                 values = {name: values[name] for name in names & values.keys()}
-            return invoke(replace(call, arguments=values))
+            return invoke(call._replace(arguments=values))
 
         return precheck
 

@@ -10,7 +10,7 @@ from django.views.decorators.debug import sensitive_variables
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from mcp_bridge.calls.credentials import CredentialRefused, bearer_token
+from mcp_bridge.calls.credentials import BEARER, CredentialRefused
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.tokens.models import PREFIX, Token
 
@@ -27,10 +27,10 @@ class TokenAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Token] | None:
-        secret = bearer_token(request)
-        if secret is None or not secret.startswith(PREFIX):
+        found = BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
+        if found is None or not found[1].startswith(PREFIX):
             return None
-        token = Token.objects.find(secret)
+        token = Token.objects.find(found[1])
         if token is None or not token.is_valid or not token.user.is_active:
             raise CredentialRefused
         try:

@@ -67,12 +67,13 @@ class Written:
         return b'{"a":1}'
 
 
+@pytest.mark.parametrize("id", [0, -5, "a", '"', "\u2028", "\N{GRINNING FACE}"])
 @pytest.mark.parametrize("outcome", [{"a": 1}, Written(), {"a": True}, {}])
-def test_result_is_sent_with_the_id(outcome: Any) -> None:
-    reply = reply_to(message("x"), outcome)
+def test_result_is_sent_with_the_id(outcome: Any, id: Any) -> None:
+    reply = reply_to(message(id), outcome)
     expected = {"a": 1} if isinstance(outcome, Written) else outcome
     assert (reply.status, reply.headers) == (200, {})
-    assert json.loads(reply.body or b"") == {"jsonrpc": "2.0", "id": "x", "result": expected}
+    assert json.loads(reply.body or b"") == {"jsonrpc": "2.0", "id": id, "result": expected}
 
 
 @pytest.mark.parametrize(

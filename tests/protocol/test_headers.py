@@ -43,11 +43,11 @@ def test_blanks_around_a_value_do_not_count(value: str, read: str) -> None:
             "HTTP_MCP_NAME": value,
         }
     )
-    assert headers == Headers(version=read, method=read, name=read)
+    assert headers[:3] == (read, read, read)
 
 
 def test_header_that_was_not_sent_is_none() -> None:
-    assert headers_of({"CONTENT_TYPE": "x"}) == Headers()
+    assert headers_of({"CONTENT_TYPE": "x"}) == Headers(environ={"CONTENT_TYPE": "x"})
 
 
 @pytest.mark.parametrize("name", ["add", "a b", "=?base64?", "?=", "=?BASE64?YWRk?=", "YWRk"])

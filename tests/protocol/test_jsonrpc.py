@@ -190,9 +190,7 @@ def test_message_that_is_no_object_is_refused(message: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("request_id", [0, -5, "a", '"', "\u2028", EMOJI])
-def test_responses_are_json_and_echo_the_id(request_id: Any) -> None:
-    result = json.loads(jsonrpc.result_response(request_id, b'{"a":1}'))
-    assert result == {"jsonrpc": "2.0", "id": request_id, "result": {"a": 1}}
+def test_errors_are_json_and_echo_the_id(request_id: Any) -> None:
     error = json.loads(jsonrpc.error_response(request_id, MethodNotFoundError("gone")))
     assert error["id"] == request_id
     assert error["error"] == {"code": -32601, "message": "gone"}

@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_variables
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from mcp_bridge.calls.credentials import CredentialRefused, bearer_token
+from mcp_bridge.calls.credentials import BEARER, CredentialRefused
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.jwt.keys import keys_of
 from mcp_bridge.protocol.logs import get_logger
@@ -83,8 +83,8 @@ class JWTAuthentication(BaseAuthentication):
         if not self.issuer or not audience:
             name = type(self).__name__
             raise ImproperlyConfigured(f"Set {name}.issuer, and MCP_BRIDGE['RESOURCE'].")
-        token = bearer_token(request)
-        if token is None or len(token) > MAX_LENGTH:
+        found = BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
+        if found is None or len(token := found[1]) > MAX_LENGTH:
             return None
         try:
             unverified = jwt.decode_complete(token, options={"verify_signature": False})

@@ -498,7 +498,7 @@ def test_a_connection_that_cannot_be_looked_at_fails_the_call(
     assert b'"isError":false' in exchange(application, scope, body).body
     with monkeypatch.context() as patched:
         patched.setattr(type(connections["default"]), "close_if_unusable_or_obsolete", None)
-        assert b'"isError":true' in exchange(application, scope, body).body
+        assert b'"code":-32603' in exchange(application, scope, body).body
     assert b'"isError":false' in exchange(application, scope, body).body
 
 
