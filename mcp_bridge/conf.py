@@ -2,7 +2,7 @@
 The setting MCP_BRIDGE: one dict, each key of which is read when it is first used.
 
 A setting that a test changes holds at once. The annotation of a key is its type, by which the
-system checks validate it, strictly (mcp_bridge.E001, E002); docs/settings.md says what it is for.
+system checks validate it, strictly (mcp_bridge.E001, E002); docs/reference/settings.md lists all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mcp_bridge.protocol import JSONObject
 T = TypeVar("T")
 
 # The documentation, for links in hints and messages.
-DOCUMENTATION: Final = "https://github.com/django-mcp-bridge/django-mcp-bridge/blob/main/docs/"
+DOCUMENTATION: Final = "https://django-mcp-bridge.readthedocs.io/"
 
 
 class _Key(cached_property[Any]):

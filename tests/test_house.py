@@ -274,7 +274,10 @@ def test_the_core_stands_without_ext(tmp_path: Path) -> None:
         "manage.py",
         "README.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
         "Makefile",
+        "mkdocs.yml",
     ):
         shutil.copy(PACKAGE.parent / name, tmp_path / name)
     shutil.rmtree(tmp_path / "tests" / "ext")

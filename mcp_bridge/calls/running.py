@@ -253,7 +253,7 @@ def _sqlite_transaction(tool: str, connection: BaseDatabaseWrapper) -> Iterator[
             logger.warning(
                 "The tool %r has kept the SQLite database %r locked for %.1f s, in which nobody "
                 "else could write: put it under transaction.non_atomic_requests and have it write "
-                "in short transactions of its own (%stools.md)",
+                "in short transactions of its own (%stools/define/)",
                 *(tool, connection.alias, seconds, DOCUMENTATION),
             )
 

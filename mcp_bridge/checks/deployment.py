@@ -130,7 +130,7 @@ def _connections() -> Messages:
                 "Django has a thread for each request, and uses none of them again.",
                 hint="Set it to 0, and pool connections in the database's driver; or serve the "
                 "endpoint by the direct lane, which uses them again "
-                f"({DOCUMENTATION}direct-lane.md).",
+                f"({DOCUMENTATION}operate/direct-lane/).",
                 id="mcp_bridge.W097",
             )
 
@@ -156,7 +156,7 @@ def _sqlite() -> Messages:
                     "writing: a tool that first reads and then writes fails at once with "
                     '"database is locked" where another call has written in between.',
                     hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; '
-                    f"see {DOCUMENTATION}installation.md#sqlite.",
+                    f"see {DOCUMENTATION}start/installation/#sqlite.",
                     id="mcp_bridge.W013",
                 )
     alias = router.db_for_write(ToolCallRecord)
@@ -169,7 +169,7 @@ def _sqlite() -> Messages:
             f"The SQLite database {alias!r}, in which calls are recorded, waits for the disk with "
             "each commit.",
             hint=f'Give DATABASES[{alias!r}]["OPTIONS"] "init_command": "PRAGMA journal_mode=WAL; '
-            f'PRAGMA synchronous=NORMAL"; see {DOCUMENTATION}installation.md#sqlite.',
+            f'PRAGMA synchronous=NORMAL"; see {DOCUMENTATION}start/installation/#sqlite.',
             id="mcp_bridge.W015",
         )
 
@@ -227,7 +227,7 @@ def _callers() -> Messages:
         yield checks.Info(
             "Anonymous callers are counted by their address, which behind a proxy is the proxy's.",
             hint="Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies "
-            f"({DOCUMENTATION}throttling.md).",
+            f"({DOCUMENTATION}access/throttling/).",
             id="mcp_bridge.I003",
         )
 
@@ -242,7 +242,7 @@ def _counting() -> Messages:
             f"Tools have rates, and the default cache is {kind.rpartition('.')[2]}: each worker "
             "counts for itself, or none does, so that a caller has a rate several times over.",
             hint="Give CACHES['default'] a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}throttling.md). With a single worker, LocMemCache is right.",
+            f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is right.",
             id="mcp_bridge.W098",
         )
     try:

@@ -104,7 +104,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _wrong(sentence: str) -> checks.CheckMessage:
-    hint = f"See {DOCUMENTATION}settings.md."
+    hint = f"See {DOCUMENTATION}reference/settings/."
     return checks.Error(f"{sentence}.", hint=hint, id="mcp_bridge.E002")
 
 

@@ -178,7 +178,7 @@ def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:
         yield checks.Warning(
             "Calls are counted in a Redis without a timeout: should it hang, so does every call.",
             hint="Give CACHES['default']['OPTIONS'] a socket_timeout and a socket_connect_timeout "
-            f"of 0.3 seconds; see {DOCUMENTATION}throttling.md#the-cache.",
+            f"of 0.3 seconds; see {DOCUMENTATION}access/throttling/#the-cache.",
             id="mcp_bridge.W022",
         )
 
@@ -251,6 +251,6 @@ def _locks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
             f"7 days took more than {LONG:g} s), in which nobody else can write to the SQLite "
             f"database {DEFAULT_DB_ALIAS!r}.",
             hint="Put it under django.db.transaction.non_atomic_requests and have it write in "
-            f"short transactions of its own; see {DOCUMENTATION}tools.md.",
+            f"short transactions of its own; see {DOCUMENTATION}tools/define/.",
             id="mcp_bridge.W016",
         )

@@ -63,7 +63,7 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
             f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
             hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
             "a subclass of mcp_bridge.sources.base.Source; without BACKEND it is of "
-            f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/README.md.",
+            f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/.",
             id="mcp_bridge.E003",
         )
         return Reading(None, [], [message], None)

@@ -83,7 +83,7 @@ def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
         f"{definitions.MOST_TOOLS} tools, and some warn of more than "
         f"{definitions.MOST_TOKENS:,} tokens.",
         hint="Models read all of it with each request. Have clients choose a part of it: "
-        f"MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}toolsets.md.",
+        f"MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}tools/toolsets/.",
         id="mcp_bridge.I002",
     )
     return [message]

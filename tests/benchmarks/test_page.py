@@ -1,4 +1,4 @@
-"""docs/performance.md takes its tables from the benchmark's figures."""
+"""docs/project/performance.md takes its tables from the benchmark's figures."""
 
 from __future__ import annotations
 

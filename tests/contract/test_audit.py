@@ -302,7 +302,7 @@ def test_what_was_started_long_ago_is_reaped() -> None:
 
 
 def test_every_error_code_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "operate" / "call-log.md").read_text()
     assert [code for code in ErrorCode.values if f"`{code}`" not in text] == []
 
 

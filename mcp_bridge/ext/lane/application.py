@@ -3,7 +3,7 @@ The direct lane: the endpoint's address served under ASGI without Django's handl
 
     application = MCPApplication(get_asgi_application())
 
-docs/direct-lane.md says what it leaves out.
+docs/operate/direct-lane.md says what it leaves out.
 """
 
 from __future__ import annotations
