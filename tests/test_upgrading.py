@@ -20,7 +20,9 @@ PAGE = PAGES["docs/reference/upgrading.md"]
 
 
 def test_what_is_public_is_imported_as_the_page_has_it() -> None:
-    imported = {key: value for key, value in run("reference/upgrading", "elicit").items() if key[0] != "_"}
+    imported = {
+        key: value for key, value in run("reference/upgrading", "elicit").items() if key[0] != "_"
+    }
     assert {"mcp_tool", "Token", "acall", "CheckedClient"} <= imported.keys()
     # Models of the app's own, and URLconfs.
     own = {"Generation", "UsedState", "urlpatterns"}
