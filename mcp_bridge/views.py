@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
@@ -19,6 +21,8 @@ from django.http import (
     HttpResponseNotAllowed,
     JsonResponse,
 )
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -30,6 +34,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import LATEST, Reply, Request, Result, answer, errors, refuse
 from mcp_bridge.records import recorder
+from mcp_bridge.server.connecting import page_context
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
@@ -139,9 +144,10 @@ class MCPView(BridgeView):
     """
     The MCP endpoint under WSGI: one POST, one JSON answer, whatever the bytes.
 
-    Every other verb is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that was
-    refused tries the GET of the old transport, and shows its answer. Override ``get_server()`` or
-    ``get_context()`` to customise the endpoint.
+    A browser's GET returns a page on how to connect, from the template mcp_bridge/endpoint.html.
+    Every other request is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that
+    was refused tries the GET of the old transport, and shows its answer. Override ``get_server()``
+    or ``get_context()`` to customise the endpoint.
     """
 
     http_method_names = ["post"]
@@ -170,11 +176,22 @@ class MCPView(BridgeView):
         headers, info = http.headers_of(request.META), server.server_info
         return await answer(body, handle, headers=headers, server_info=info)
 
-    def http_method_not_allowed(
+    def http_method_not_allowed(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> HttpResponseNotAllowed:
+    ) -> HttpResponse | Awaitable[HttpResponse]:
         if self.toolset is not None:
             setattr(request, TOOLSET, self.toolset)
+        return sync_to_async(self.refuse)(request) if self.view_is_async else self.refuse(request)
+
+    def refuse(self, request: HttpRequest) -> HttpResponse:
+        """Return the page of the endpoint for a browser's GET, and 405 for any other request."""
+        is_read = request.method in ("GET", "HEAD")
+        if is_read and "text/html" in request.META.get("HTTP_ACCEPT", ""):
+            # A site without templates has no page.
+            with suppress(TemplateDoesNotExist):
+                page = get_template("mcp_bridge/endpoint.html")
+                headers = {"Cache-Control": "private, no-store", "X-Frame-Options": "DENY"}
+                return HttpResponse(page.render(page_context(request), request), headers=headers)
         where = metadata_url(request)
         how = (
             f"has to log in, as {where} says."
@@ -183,12 +200,7 @@ class MCPView(BridgeView):
         )
         text = f"This MCP endpoint takes POST alone. A client that was refused with 401 {how}\n"
         methods = [name.upper() for name in self.http_method_names]
-        response = HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
-
-        async def later() -> HttpResponseNotAllowed:
-            return response
-
-        return later() if self.view_is_async else response  # type: ignore[return-value]
+        return HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
 
     @places.never_blocks
     def open(

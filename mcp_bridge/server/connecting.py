@@ -1,22 +1,27 @@
-"""What people enter in each client so that it reaches this site; docs/clients/ says the same."""
+"""What people enter in each client to connect it to this site; docs/clients/ has the same."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from string import Template
-from typing import Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlsplit
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.access.policy import visible
+from mcp_bridge.access.scopes import resource_of
 from mcp_bridge.conf import conf
 
 # In place of a secret that is not shown (again).
@@ -49,6 +54,17 @@ class Client:
     title: str
     token: tuple[Step, ...] = ()
     login: tuple[Step, ...] = ()
+    # The address that has the client add the server, with ``@base64`` or ``@quoted`` for its JSON.
+    install: str = ""
+
+
+class Way(NamedTuple):
+    """How a client connects: by logging in, with a token, and by one link; empty if it cannot."""
+
+    client: Client
+    login: list[Step]
+    token: list[Step]
+    install: str
 
 
 # Where to enter something, by what clients.toml calls it.
@@ -73,7 +89,7 @@ def _read() -> Iterator[Client]:
             tuple(Step(_WHERE[each["where"]], each["code"].strip()) for each in steps)
             for steps in (client.get("token", ()), client.get("login", ()))
         )
-        yield Client(client["key"], client["title"], token, login)
+        yield Client(client["key"], client["title"], token, login, client.get("install", ""))
 
 
 CLIENTS: Final = tuple(_read())
@@ -82,13 +98,15 @@ CLIENTS: Final = tuple(_read())
 @dataclass(frozen=True)
 class Connection:
     """
-    A way to this site: the address of the endpoint, and the secret of a token.
+    A connection to this site: the address of the endpoint, the secret of a token, and the log-in.
 
-    ``TOKEN`` stands for a secret that is not known; without any, clients have their users log in.
+    ``TOKEN`` is for a secret that is not known, "" for no token. ``has_login`` says whether clients
+    have their users log in: by default if the site has AUTHORIZATION_SERVERS.
     """
 
     url: str
     secret: str = ""
+    has_login: bool = field(default_factory=lambda: bool(conf.AUTHORIZATION_SERVERS))
 
     @cached_property
     def values(self) -> Mapping[str, str]:
@@ -105,14 +123,27 @@ class Connection:
         return {"url": self.url, "name": name, "token": self.secret, "variable": variable}
 
     @property
-    def clients(self) -> list[tuple[Client, list[Step]]]:
-        """The clients that can take this way, each with its steps, in which nothing is open."""
-        found = [(each, each.token if self.secret else each.login) for each in CLIENTS]
-        return [
-            (client, [Step(where, _Text(code).substitute(self.values)) for where, code in steps])
-            for client, steps in found
-            if steps
-        ]
+    def clients(self) -> list[Way]:
+        """The clients that can connect, each with its steps, complete."""
+        ways = []
+        for client in CLIENTS:
+            login, token = (
+                [Step(where, _Text(code).substitute(self.values)) for where, code in steps]
+                for steps in (client.login * self.has_login, client.token * bool(self.secret))
+            )
+            if steps := login or token:
+                ways.append(Way(client, login, token, self._install(client, steps[0].code)))
+        return ways
+
+    def _install(self, client: Client, code: str) -> str:
+        """Return the link that adds the server of a configuration file to its client, or ""."""
+        if not client.install:
+            return ""
+        found: dict[str, Any] = json.loads(code)
+        (server,) = found.pop("servers", found.pop("mcpServers", {})).values()
+        named = json.dumps({"name": self.values["name"], **server, **found})
+        encoded = quote(b64encode(json.dumps(server).encode()), safe="")
+        return _Text(client.install).substitute(self.values, base64=encoded, quoted=quote(named))
 
 
 def endpoint_url(request: HttpRequest) -> str:
@@ -125,3 +156,15 @@ def endpoint_url(request: HttpRequest) -> str:
         return conf.RESOURCE or request.build_absolute_uri(reverse("mcp"))
     except NoReverseMatch:
         return ""
+
+
+def page_context(request: HttpRequest) -> dict[str, object]:
+    """Return the context of the endpoint's page for people, of its toolset if it has one."""
+    url = resource_of(request) or request.build_absolute_uri(request.path.rstrip("/"))
+    user = getattr(request, "user", None) or AnonymousUser()
+    return {
+        "connection": Connection(url, TOKEN),
+        "site_name": conf.server_title,
+        "user_name": user.get_username(),
+        "tools": visible(user) if user.is_authenticated else [],
+    }

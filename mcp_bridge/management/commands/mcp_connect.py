@@ -32,16 +32,14 @@ class Command(BaseCommand):
                 "The address of the endpoint is not known: give it with --url, or write it into "
                 'the setting RESOURCE, such as "https://example.com/mcp".'
             )
-        known = {
-            client.key: (client, steps)
-            for client, steps in Connection(url, "" if login else TOKEN).clients
-        }
+        connection = Connection(url, "", True) if login else Connection(url, TOKEN)
+        known = {each.client.key: each for each in connection.clients}
         if unknown := [name for name in clients if name not in known]:
             way = " with a login" if login else ""
             raise CommandError(
                 f"There are no steps{way} for {', '.join(unknown)}, but for {', '.join(known)}."
             )
-        for client, steps in (known[key] for key in clients or known):
-            self.stdout.write(self.style.MIGRATE_HEADING(client.title))
-            for where, code in steps:
+        for each in (known[key] for key in clients or known):
+            self.stdout.write(self.style.MIGRATE_HEADING(each.client.title))
+            for where, code in [*each.login, *each.token]:
                 self.stdout.write(f"{where}\n\n{code}\n\n")
