@@ -187,11 +187,15 @@ def documenting(tree: ast.Module) -> list[Any]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings of a page; none to a picture."""
+    """Return the anchors of the headings of a page: ``{#anchor}``, or as GitHub makes them."""
     if page.suffix != ".md":
         return set()
     headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+    given = [re.search(r"\{#([\w-]+)\}$", each) for each in headings]
+    return {
+        anchor[1] if anchor else re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-")
+        for each, anchor in zip(headings, given, strict=True)
+    }
 
 
 def test_access_asks_the_predicate_and_about_the_object(user: Any, settings: Any) -> None:
