@@ -269,7 +269,7 @@ def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any
 
 
 def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
-    offer(settings, run("access/confirmation", "def book")["book"])
+    offer(settings, run("access/elicitation", "def book")["book"])
     client, train = CheckedClient(user=user, capabilities=FORM), {"train": "IC 1"}
     assert text_of(rounds(client, "book", train, [accepted(seats=2)])) == "2 seats on IC 1."
     again = rounds(client, "book", train, [accepted(seats=9)])
@@ -281,7 +281,7 @@ def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
 
 
 def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
-    offer(settings, run("access/confirmation", "def sign")["sign"])
+    offer(settings, run("access/elicitation", "def sign")["sign"])
     client = CheckedClient(user=user, capabilities={"elicitation": {"url": {}}, "sampling": {}})
     content = {"type": "text", "text": "All is well."}
     summary = {"role": "assistant", "model": "some", "content": content}

@@ -51,7 +51,8 @@ NO_VERB: Final = re.compile(
 )
 # Code, addresses and tags in a text.
 CODE: Final = re.compile(
-    r"```.*?```|``[^`]*``|`[^`]*`|\[[^\]]*\]: \S+|https?://\S+|<[^>]*>", re.DOTALL
+    r"```.*?```|``[^`]*``|`[^`]*`|\[[^\]]*\]: \S+|\]\([^)\s]*\)|\{#[\w-]+\}|https?://\S+|<[^>]*>",
+    re.DOTALL,
 )
 PAGES: Final = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
