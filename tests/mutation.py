@@ -69,9 +69,6 @@ PYTEST = [
     "tests.mutation",
     "-p",
     "no:cacheprovider",
-    # Those that run alone as well.
-    "-m",
-    "",
 ]
 # To write out why an assertion fails takes longer than most tests.
 PYTEST += ["--assert=plain", "--tb=short"]

@@ -26,7 +26,6 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.contract.test_throttling import DRF, allowed, write
 
-pytestmark = pytest.mark.alone
 
 # A Redis of its own that is stopped: "make services" runs it.
 STRESS = "STRESS" in os.environ
@@ -150,6 +149,7 @@ def test_the_endpoint_is_open_or_unavailable(
         modern.list_tools()
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("hung")
 def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
     modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
@@ -168,6 +168,7 @@ def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
     assert record.exc_info
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("place")
 def test_while_one_request_asks_the_cache_again_no_other_waits_for_it() -> None:
     throttle = throttling.ToolRateThrottle()
@@ -226,6 +227,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
     assert allowed(modern, most=1) == 1
 
 
+@pytest.mark.alone
 def test_a_rate_holds_longer_than_the_timeout_of_a_cache(
     modern: CheckedClient, settings: Any, tmp_path: Path
 ) -> None:
