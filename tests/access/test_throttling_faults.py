@@ -26,7 +26,6 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.contract.test_throttling import DRF, allowed, write
 
-
 # A Redis of its own that is stopped: "make services" runs it.
 STRESS = "STRESS" in os.environ
 TIMEOUT = 0.3
