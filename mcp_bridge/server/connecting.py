@@ -1,4 +1,4 @@
-"""What people enter in each client so that it reaches this site; docs/clients/ says the same."""
+"""Settings that connect each MCP client to this site; docs/clients/ has the same."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
 
-# In place of a secret that is not shown (again).
+# Placeholder for a secret that is not shown (again).
 TOKEN: Final = "TOKEN"
 
 
 class _Text(Template):
-    # JSON and shells have uses of their own for "$".
+    # JSON and shells use "$" themselves.
     delimiter = "@"
 
 
 class Step(NamedTuple):
-    """One thing to do: ``code`` is what to enter, ``where`` is where, in words."""
+    """One step: ``code`` is what to enter, ``where`` says in words where to enter it."""
 
     where: str | Promise
     code: str
@@ -38,11 +38,11 @@ class Step(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Client:
     """
-    A client, and the steps that connect it.
+    An MCP client and the steps that connect it.
 
-    Those with ``token`` send one; those with ``login`` have the user log in, where a site lets
-    clients do that; either is empty where the client cannot. In both, ``@url``, ``@name``,
-    ``@token`` and ``@variable`` stand for what a Connection has.
+    The steps in ``token`` send a token; those in ``login`` let the user log in, if the site
+    supports that; either is empty if the client does not. In both, ``@url``, ``@name``,
+    ``@token`` and ``@variable`` are replaced by the values of a Connection.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Client:
     login: tuple[Step, ...] = ()
 
 
-# Where to enter something, by what clients.toml calls it.
+# Where to enter a step, by the names that clients.toml uses.
 _WHERE: Final = {
     "terminal": _("In a terminal:"),
     "Claude Desktop": _("In claude_desktop_config.json (Settings › Developer › Edit Config):"),
@@ -59,7 +59,7 @@ _WHERE: Final = {
     "mcp.json of Cursor": _("In .cursor/mcp.json of a project, or in ~/.cursor/mcp.json:"),
     "environment of Cursor": _("In the environment that Cursor is started with:"),
     "mcp.json of VS Code": _("In .vscode/mcp.json:"),
-    "question of VS Code": _("What VS Code asks for when it first starts the server:"),
+    "question of VS Code": _("When VS Code first starts the server and asks for the token:"),
     "config.toml": _("In ~/.codex/config.toml:"),
     "settings.json": _("In ~/.gemini/settings.json:"),
     "inspector.json": _("In a file inspector.json:"),
@@ -82,9 +82,9 @@ CLIENTS: Final = tuple(_read())
 @dataclass(frozen=True)
 class Connection:
     """
-    A way to this site: the address of the endpoint, and the secret of a token.
+    Connection details of this site: the endpoint's address, and the secret of a token.
 
-    ``TOKEN`` stands for a secret that is not known; without any, clients have their users log in.
+    ``TOKEN`` is a placeholder for an unknown secret; if empty, clients have their users log in.
     """
 
     url: str
@@ -93,20 +93,20 @@ class Connection:
     @cached_property
     def values(self) -> Mapping[str, str]:
         """
-        What the texts of the clients leave open.
+        The values of the placeholders in clients.toml.
 
-        The name is that of SERVER_INFO, or else the host, as clients take it: a-z, 0-9 and hyphens.
+        The name is that of SERVER_INFO or else the host, reduced to a-z, 0-9 and hyphens.
         """
         given = conf.SERVER_INFO.get("name") or urlsplit(self.url).hostname
         name = re.sub(r"[^a-z0-9]+", "-", str(given).lower()).strip("-") or "site"
-        # A variable of a shell begins with a letter.
+        # Shell variables cannot begin with a digit.
         name = f"site-{name}" if name[0].isdecimal() else name
         variable = f"{name.upper().replace('-', '_')}_TOKEN"
         return {"url": self.url, "name": name, "token": self.secret, "variable": variable}
 
     @property
     def clients(self) -> list[tuple[Client, list[Step]]]:
-        """The clients that can take this way, each with its steps, in which nothing is open."""
+        """The clients that support this connection, with their steps, placeholders replaced."""
         found = [(each, each.token if self.secret else each.login) for each in CLIENTS]
         return [
             (client, [Step(where, _Text(code).substitute(self.values)) for where, code in steps])
@@ -117,9 +117,9 @@ class Connection:
 
 def endpoint_url(request: HttpRequest) -> str:
     """
-    Return the address of the endpoint as clients of this site have it: RESOURCE, where it is set.
+    Return the address of the endpoint for this site's clients: RESOURCE if it is set.
 
-    Empty where the site has given the endpoint's view another name than that of mcp_bridge.urls.
+    "" if the site gave the endpoint's view a name other than that in mcp_bridge.urls.
     """
     try:
         return conf.RESOURCE or request.build_absolute_uri(reverse("mcp"))

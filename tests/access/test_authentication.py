@@ -305,7 +305,7 @@ def test_an_exception_of_a_class_keeps_its_status(
     assert response.json()["error"]["code"] == code
     assert response.get("Retry-After") == retry
     message = response.json()["error"]["message"]
-    assert message.endswith("cannot check requests just now: try again later.") == (status == 503)
+    assert message.endswith("cannot check requests right now: try again later.") == (status == 503)
     assert ("WWW-Authenticate" in response) == (status == 401)
     assert b"SECRET-MARKER" not in response.content
     assert ("The request failed (reference" in caplog.text) == (key == "error")

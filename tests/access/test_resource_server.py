@@ -305,8 +305,8 @@ def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -
     )
     message = client.response.json()["error"]["message"]
     assert message == (
-        "Nothing was run: take needs the scopes write delete, and the credential was not granted "
-        "delete. Its user can grant them by connecting anew."
+        "Nothing was run: take requires the scopes write delete, and the credential lacks delete. "
+        "The user can grant them by reconnecting."
     )
     assert ToolCallRecord.objects.get().error_code == "insufficient_scope"
 

@@ -43,7 +43,7 @@ def test_toolsets_of_every_form_are_taken(settings: Any) -> None:
 def test_a_name_that_cannot_stand_in_an_address_is_refused(settings: Any, name: str) -> None:
     ((id, text),) = found(settings, {name: ["add"]})
     assert id == "E002"
-    assert "the name stands in an address" in text
+    assert "it becomes part of a URL" in text
 
 
 @pytest.mark.parametrize(

@@ -134,13 +134,14 @@ def test_who_is_not_known_reads_what_to_send() -> None:
     assert error(client) == needed
     assert client.response["WWW-Authenticate"] == 'Bearer realm="mcp"'
     client = CheckedClient(token="wrong")
-    assert error(client) == "The credential is not valid or no longer so."
+    assert error(client) == "The credential is not valid: it may have expired or been revoked."
     challenge = 'Bearer realm="mcp", error="invalid_token"'
     assert client.response["WWW-Authenticate"] == challenge
     client = CheckedClient()
     client.headers["Authorization"] = "Basic x"
     assert error(client) == (
-        "The credential is not valid or no longer so. Send it as `Authorization: Bearer TOKEN`."
+        "The credential is not valid: it may have expired or been revoked. "
+        "Send it as `Authorization: Bearer TOKEN`."
     )
 
 
@@ -159,7 +160,7 @@ class Often(BaseThrottle):
 @pytest.mark.parametrize(
     ("seconds", "advice"),
     [
-        (None, " Wait before the next."),
+        (None, " Wait before retrying."),
         (0.2, " Retry after 1 second."),
         (1.5, " Retry after 2 seconds."),
     ],
