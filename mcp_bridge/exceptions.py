@@ -83,7 +83,7 @@ class CallRefused(Exception):
     A call is answered with ``result`` without running its tool.
 
     Its record has the ``error_code`` (models.outcomes), the log's ``reference``, and the key of the
-    pending or rejected ``pending_call``. ``repeated`` refusals of a caller share one record.
+    pending or refused ``pending_call``. ``repeated`` refusals of a caller share one record.
     """
 
     def __init__(

@@ -247,7 +247,7 @@ async def confirm(call: Call, tool: Tool) -> None:
     Process the client's answers, and have the call confirmed if the tool requires it.
 
     A question and its first answer count once, and so do a held call and its repetition.
-    Raises CallRefused with the question, and for a rejected call.
+    Raises CallRefused with the question, and for a refused call.
     """
     # Imported late, since few tools require confirmation.
     from mcp_bridge.confirmation.confirm import ask_person, resume

@@ -380,7 +380,7 @@ def test_a_credential_of_no_user_opens_nothing_that_is_not_public(settings: Any)
     authenticated_by(settings, ANY)
     client = CheckedClient(token="machine")
     response = refused(client)
-    assert (response.status_code, b"of no user" in response.content) == (403, True)
+    assert (response.status_code, b"does not belong to a user" in response.content) == (403, True)
     serve(settings, giving(int, 1), public=True)
     assert client.call_tool("give")["structuredContent"] == {"result": 1}
 

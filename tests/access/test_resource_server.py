@@ -421,7 +421,7 @@ def test_in_a_batch_the_model_reads_which_scopes_are_missing() -> None:
     assert response.status_code == 200
     for reply in response.json():
         assert reply["result"]["isError"] is True
-        assert "was not granted delete write" in text_of(reply["result"])
+        assert "the credential lacks delete write" in text_of(reply["result"])
 
 
 def test_an_administrator_adds_scopes_to_a_tool_and_words_to_a_scope(settings: Any) -> None:

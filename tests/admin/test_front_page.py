@@ -122,7 +122,7 @@ def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
     assert f'<a href="{address}?status=aside">1 call can no longer' in page
     listed = administrator.browser.get(address, {"status": "aside"}).content.decode()
-    assert "It cannot be approved: nobody can call the tool" in listed
+    assert "This call cannot be approved: the tool is not available" in listed
     address = reverse("admin:mcp_bridge_pendingcall_change", args=[PendingCall.objects.get().pk])
     assert address in listed
     text = administrator.browser.get(address).content.decode()

@@ -297,7 +297,10 @@ def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:
 def test_a_call_that_needs_approval_waits_in_the_queue(user: Any, settings: Any) -> None:
     serve(settings, taking(int), confirm=True)
     out, error = failed_call("take", '{"value": 1}', "--user", "ada")
-    assert "Nothing was run: take needs the approval" in json.loads(out)["content"][0]["text"]
+    assert (
+        "Nothing was run: take requires a person's approval"
+        in json.loads(out)["content"][0]["text"]
+    )
     assert error == "The result is an error."
     waiting = PendingCall.objects.get()
     assert (waiting.user, waiting.status) == (user, PendingCall.Status.WAITING)
@@ -307,7 +310,7 @@ def test_the_approval_page_is_a_path_where_there_is_no_host(user: Any, settings:
     server = serve(settings, taking(int), confirm=True)
     route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
     out, _ = failed_call("take", '{"value": 1}', "--user", "ada")
-    assert " waits for it at /admin/mcp_bridge/pendingcall/" in out
+    assert " is pending at /admin/mcp_bridge/pendingcall/" in out
 
 
 @pytest.mark.django_db

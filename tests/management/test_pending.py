@@ -76,7 +76,7 @@ def test_the_model_names_the_command_that_approves(
     text = text_of(caller.call_tool("wipe", ARGUMENTS))
     assert f"`manage.py mcp_pending approve {number} --user NAME`" in text
     shown = run("approve", number, "--user", "grace")
-    assert "The call is approved: it runs when its caller repeats it, by " in shown
+    assert "The call was approved. It runs when its caller repeats it, by " in shown
     assert caller.call_tool("wipe", ARGUMENTS)["isError"] is False
     assert [(ARGUMENTS["name"], 2)] == RUNS
     row = PendingCall.objects.get()
@@ -91,7 +91,7 @@ def test_the_address_of_a_call_by_a_command_is_a_path(user: Any, settings: Any) 
     with suppress(CommandError):
         call_command("mcp_call", "wipe", json.dumps(ARGUMENTS), user="ada", stdout=out, stderr=out)
     address = f"/admin/mcp_bridge/pendingcall/{PendingCall.objects.get().pk}/change/"
-    assert f"The call waits for it at {address}." in out.getvalue()
+    assert f"The call is pending at {address}." in out.getvalue()
 
 
 def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> None:
@@ -122,11 +122,13 @@ def test_decided_calls_are_not_listed_but_shown_by_number(number: str, decider: 
 def test_a_refusal_is_read_with_its_reason(
     caller: CheckedClient, number: str, decider: Any
 ) -> None:
-    assert "Say why it is refused" in fails("refuse", number, "--user", "grace")
-    assert "Say why it is refused" in fails("refuse", number, "--user", "grace", "--reason", " ")
+    assert "Enter a reason for the refusal" in fails("refuse", number, "--user", "grace")
+    assert "Enter a reason for the refusal" in fails(
+        "refuse", number, "--user", "grace", "--reason", " "
+    )
     call = as_json("refuse", number, "--user", "grace", "--reason", "Not today.")
     assert (call["status"], call["reason"]) == ("refused", "Not today.")
-    assert "The reason: Not today. Do not" in text_of(caller.call_tool("wipe", ARGUMENTS))
+    assert "Reason: Not today. Do not" in text_of(caller.call_tool("wipe", ARGUMENTS))
     assert RUNS == []
 
 
@@ -147,12 +149,12 @@ def test_ones_own_call_is_for_another_person_where_the_site_wants_it(
     person("grace", "change_pendingcall")
     user.user_permissions.set(Permission.objects.filter(codename="change_pendingcall"))
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
-    assert "it is your own call" in fails("approve", number, "--user", "ada")
-    assert "is approved" in run("approve", number, "--user", "grace")
+    assert "You cannot approve your own call" in fails("approve", number, "--user", "ada")
+    assert "was approved" in run("approve", number, "--user", "grace")
     settings.MCP_BRIDGE = {}
     caller.call_tool("wipe", {"name": "own"})
     own = str(PendingCall.objects.get(status="waiting").pk)
-    assert "is approved" in run("approve", own, "--user", "ada")
+    assert "was approved" in run("approve", own, "--user", "ada")
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
@@ -160,11 +162,11 @@ def test_what_has_changed_is_not_approved(
     change: dict[str, Any], number: str, decider: Any
 ) -> None:
     set_tool("wipe", **change)
-    assert "It cannot be approved" in run()
+    assert "This call cannot be approved" in run()
     assert run().endswith("0 calls waiting. 1 can no longer be approved.\n")
-    assert "It cannot be approved" in as_json()[0]["obstacle"]
-    assert "It cannot be approved" in fails("approve", number, "--user", "grace")
-    assert "is refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
+    assert "This call cannot be approved" in as_json()[0]["obstacle"]
+    assert "This call cannot be approved" in fails("approve", number, "--user", "grace")
+    assert "was refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
 
 
 def test_bad_input_is_an_error_of_one_line(number: str) -> None:
@@ -179,6 +181,6 @@ def test_a_site_without_the_admin_decides_all_the_same(
 ) -> None:
     installed = settings.INSTALLED_APPS
     settings.INSTALLED_APPS = [each for each in installed if "admin" not in each.lower()]
-    assert "is approved" in run("approve", number, "--user", "grace")
+    assert "was approved" in run("approve", number, "--user", "grace")
     assert PendingCall.objects.get().decided_by == decider
     assert not LogEntry.objects.exists()

@@ -153,7 +153,7 @@ def test_a_round_is_answered_once(asker: CheckedClient) -> None:
     answer = {key: {"action": "accept", "content": {"name": "Ada"}}}
     sent = {"name": "abook", "inputResponses": answer, "requestState": result["requestState"]}
     assert text_of(asker.post("tools/call", **sent)) == "Ada"
-    with pytest.raises(MCPError, match="used before"):
+    with pytest.raises(MCPError, match="been used already"):
         asker.post("tools/call", **sent)
 
 
