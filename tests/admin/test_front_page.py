@@ -274,7 +274,7 @@ def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> Non
     text = front(Administrator())
     assert '<pre tabindex="0">http://testserver/mcp</pre>' in text
     assert re.search(r"claude mcp add --transport http \S+ http://testserver/mcp", text)
-    assert "Put the token where TOKEN stands" in text
+    assert "Replace TOKEN with the token" in text
     assert f'<a href="{reverse("admin:mcp_bridge_tokens_token_add")}">Issue a token</a>' in text
 
 

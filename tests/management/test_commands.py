@@ -161,7 +161,7 @@ def test_mcp_call_without_a_user_is_nobody() -> None:
     assert call("ping_public")["isError"] is False
     out, error = failed_call("add", '{"a": 2}')
     assert out == ""
-    assert error == "Unknown tool: add. It is not public: name a user with --user."
+    assert error == "Unknown tool: add. It is not public: pass --user."
 
 
 @pytest.mark.django_db
@@ -336,10 +336,10 @@ def test_mcp_call_can_stand_in_a_script(
         (["mcp_call", "add", "{"], "not JSON"),
         (["mcp_call", "add", ""], "not JSON"),
         (["mcp_call", "add", "{'a': 1}"], "not JSON"),
-        (["mcp_call", "add", "{}", "--user", "nobody"], "no user 'nobody'"),
+        (["mcp_call", "add", "{}", "--user", "nobody"], "Unknown user 'nobody'"),
         (["mcp_call", "add", "{}", "--revision", "2020-01-01"], "invalid choice"),
         (["mcp_call"], "required: name"),
-        (["mcp_tools", "--user", "nobody"], "no user 'nobody'"),
+        (["mcp_tools", "--user", "nobody"], "Unknown user 'nobody'"),
     ],
 )
 def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
@@ -368,9 +368,9 @@ def test_mcp_tools_says_how_many_tokens_tools_and_lists_take(settings: Any) -> N
     out, _ = run("mcp_tools")
     assert f"    tokens: {add['tokens']}\n" in out
     assert out.splitlines()[-3:] == [
-        f"All tools: {len(tools) - 1} on, about {total:,} tokens (bytes / 4).",
-        f"Toolset sums: 1 on, about {add['tokens']} tokens (bytes / 4).",
-        f"Toolset reading: 2 on, about {reading} tokens (bytes / 4).",
+        f"All tools: {len(tools) - 1} enabled, about {total:,} tokens (bytes / 4).",
+        f"Toolset sums: 1 enabled, about {add['tokens']} tokens (bytes / 4).",
+        f"Toolset reading: 2 enabled, about {reading} tokens (bytes / 4).",
     ]
 
 
@@ -379,5 +379,5 @@ def test_mcp_tools_of_a_toolset(settings: Any) -> None:
     out, _ = run("mcp_tools", "--toolset", "sums")
     assert [line for line in out.splitlines() if line and not line.startswith(" ")][0] == "add"
     assert "All tools" not in out
-    with pytest.raises(CommandError, match=r"no toolset 'sum'. Did you mean 'sums'\?"):
+    with pytest.raises(CommandError, match=r"Unknown toolset 'sum'. Did you mean 'sums'\?"):
         run("mcp_tools", "--toolset", "sum")
