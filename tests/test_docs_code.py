@@ -238,11 +238,11 @@ def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     assert not rounds(form, "delete_article", article, [accepted(confirm=True)])["isError"]
     silent = CheckedClient(user=user)
     told = text_of(silent.call_tool("delete_article", article))
-    assert quotes("access/confirmation", "The call waits for it", told)
+    assert quotes("access/confirmation", "The call is pending at", told)
     held = PendingCall.objects.get()
     held.decide(using="default", status="refused", reason="It is to be printed on Sunday.")
     told = text_of(silent.call_tool("delete_article", article))
-    assert quotes("access/confirmation", "a person has refused", told)
+    assert quotes("access/confirmation", "a person refused", told)
 
 
 def test_confirmation_names_the_command_of_a_site_without_the_admin(

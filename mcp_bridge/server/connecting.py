@@ -1,4 +1,4 @@
-"""What people enter in each client to connect it to this site; docs/clients/ has the same."""
+"""Settings that connect each MCP client to this site; docs/clients/ has the same."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import resource_of
 from mcp_bridge.conf import conf
 
-# In place of a secret that is not shown (again).
+# Placeholder for a secret that is not shown (again).
 TOKEN: Final = "TOKEN"
 
 
 class _Text(Template):
-    # JSON and shells have uses of their own for "$".
+    # JSON and shells use "$" themselves.
     delimiter = "@"
 
 
 class Step(NamedTuple):
-    """One thing to do: ``code`` is what to enter, ``where`` is where, in words."""
+    """One step: ``code`` is what to enter, ``where`` says in words where to enter it."""
 
     where: str | Promise
     code: str
@@ -43,11 +43,11 @@ class Step(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Client:
     """
-    A client, and the steps that connect it.
+    An MCP client and the steps that connect it.
 
-    Those with ``token`` send one; those with ``login`` have the user log in, where a site lets
-    clients do that; either is empty where the client cannot. In both, ``@url``, ``@name``,
-    ``@token`` and ``@variable`` stand for what a Connection has.
+    The steps in ``token`` send a token; those in ``login`` let the user log in, if the site
+    supports that; either is empty if the client does not. In both, ``@url``, ``@name``,
+    ``@token`` and ``@variable`` are replaced by the values of a Connection.
     """
 
     key: str
@@ -67,7 +67,7 @@ class Way(NamedTuple):
     install: str
 
 
-# Where to enter something, by what clients.toml calls it.
+# Where to enter a step, by the names that clients.toml uses.
 _WHERE: Final = {
     "terminal": _("In a terminal:"),
     "Claude Desktop": _("In claude_desktop_config.json (Settings › Developer › Edit Config):"),
@@ -75,7 +75,7 @@ _WHERE: Final = {
     "mcp.json of Cursor": _("In .cursor/mcp.json of a project, or in ~/.cursor/mcp.json:"),
     "environment of Cursor": _("In the environment that Cursor is started with:"),
     "mcp.json of VS Code": _("In .vscode/mcp.json:"),
-    "question of VS Code": _("What VS Code asks for when it first starts the server:"),
+    "question of VS Code": _("When VS Code first starts the server and asks for the token:"),
     "config.toml": _("In ~/.codex/config.toml:"),
     "settings.json": _("In ~/.gemini/settings.json:"),
     "inspector.json": _("In a file inspector.json:"),
@@ -111,13 +111,13 @@ class Connection:
     @cached_property
     def values(self) -> Mapping[str, str]:
         """
-        What the texts of the clients leave open.
+        The values of the placeholders in clients.toml.
 
-        The name is that of SERVER_INFO, or else the host, as clients take it: a-z, 0-9 and hyphens.
+        The name is that of SERVER_INFO or else the host, reduced to a-z, 0-9 and hyphens.
         """
         given = conf.SERVER_INFO.get("name") or urlsplit(self.url).hostname
         name = re.sub(r"[^a-z0-9]+", "-", str(given).lower()).strip("-") or "site"
-        # A variable of a shell begins with a letter.
+        # Shell variables cannot begin with a digit.
         name = f"site-{name}" if name[0].isdecimal() else name
         variable = f"{name.upper().replace('-', '_')}_TOKEN"
         return {"url": self.url, "name": name, "token": self.secret, "variable": variable}
@@ -148,9 +148,9 @@ class Connection:
 
 def endpoint_url(request: HttpRequest) -> str:
     """
-    Return the address of the endpoint as clients of this site have it: RESOURCE, where it is set.
+    Return the address of the endpoint for this site's clients: RESOURCE if it is set.
 
-    Empty where the site has given the endpoint's view another name than that of mcp_bridge.urls.
+    "" if the site gave the endpoint's view a name other than that in mcp_bridge.urls.
     """
     try:
         return conf.RESOURCE or request.build_absolute_uri(reverse("mcp"))

@@ -113,7 +113,7 @@ def test_without_the_cache_the_rule_holds(
         assert "may be called 3 times a day" in refused
     else:
         assert refused == (
-            "The tool write cannot be called just now: the site cannot count its calls. "
+            "The tool write cannot be called right now: its calls cannot be counted. "
             "Retry after 1 second."
         )
     assert SocketCache.asked == 1
@@ -137,7 +137,7 @@ def test_the_endpoint_is_open_or_unavailable(
     limit("closed", *classes, rates={"user": "2/day"})
     with pytest.raises(MCPError) as raised:
         modern.list_tools()
-    unavailable = "The server cannot count requests just now: try again later."
+    unavailable = "The server cannot count requests right now: try again later."
     assert raised.value.error["message"] == unavailable
     assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
     # Uncounted, a request may not destroy, though the tool itself has no rate.
@@ -163,7 +163,7 @@ def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
         assert 2 <= SocketCache.asked <= 4
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert record.getMessage() == "Calls cannot be counted: the cache does not answer"
+    assert record.getMessage() == "Calls cannot be counted: the cache is unavailable"
     assert record.exc_info
 
 

@@ -315,7 +315,10 @@ def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
         arguments = {"password": [number, value]}
         assert asked.call_tool("keep", arguments)["resultType"] == "input_required"
         assert SECRET not in asked.response.content.decode()
-        assert "needs the approval" in waiting.call_tool("keep", arguments)["content"][0]["text"]
+        assert (
+            "requires a person's approval"
+            in waiting.call_tool("keep", arguments)["content"][0]["text"]
+        )
         pending = PendingCall.objects.latest("pk")
         decision = {"_refuse": "1", "reason": "No."} if number else {"_approve": "1"}
         administrator.browser.post(

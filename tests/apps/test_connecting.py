@@ -124,11 +124,11 @@ def test_the_command_prints_the_steps_of_one_client_or_of_all() -> None:
 
 
 def test_the_command_says_what_is_missing() -> None:
-    with pytest.raises(CommandError, match="give it with --url, or write it into the setting"):
+    with pytest.raises(CommandError, match="pass --url, or set MCP_BRIDGE"):
         printed()
-    with pytest.raises(CommandError, match="no steps for emacs, but for claude-code, "):
+    with pytest.raises(CommandError, match="Cannot connect: emacs. Supported: claude-code, "):
         printed("emacs", "--url", URL)
-    with pytest.raises(CommandError, match="no steps with a login for codex"):
+    with pytest.raises(CommandError, match="Cannot connect with a login: codex"):
         printed("codex", "--url", URL, "--login")
 
 
@@ -174,7 +174,7 @@ class TestOwnTokens:
             token, _secret = Token.objects.issue(user=user, name="Laptop")
         page = browser.post(PAGE, {"name": "Laptop", "days": "7"})
         assert page.status_code == 400
-        assert "You have 50 valid tokens, which is the most: revoke one first." in str(page.content)
+        assert "You have 50 valid tokens, the maximum: revoke one first." in str(page.content)
         browser.post(PAGE, {"revoke": token.pk})
         assert browser.post(PAGE, {"name": "Laptop", "days": "7"}).status_code == 200
 
@@ -189,7 +189,7 @@ class TestOwnTokens:
         own.refresh_from_db()
         others.refresh_from_db()
         assert (own.is_valid, others.is_valid) == (False, True)
-        assert "You have no token yet" in browser.get(PAGE).content.decode()
+        assert "You do not have a token yet" in browser.get(PAGE).content.decode()
 
     def test_nothing_is_done_by_get_or_without_a_csrf_token(
         self, browser: Client, user: Any
