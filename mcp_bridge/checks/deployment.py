@@ -242,7 +242,7 @@ def _counting() -> Messages:
             f"Tools have rates, but the default cache is {kind.rpartition('.')[2]}: each worker "
             "counts separately or not at all, so callers can exceed a rate several times.",
             hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is sufficient.",
+            f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is enough.",
             id="mcp_bridge.W098",
         )
     try:
