@@ -518,7 +518,11 @@ def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"name": "a"}, TypeError, r"mcp_toolset\(\) has no option 'name'. Its options are: read"),
+        (
+            {"name": "a"},
+            TypeError,
+            r"mcp_toolset\(\) does not take the option 'name'. Its options are: read",
+        ),
         ({"prefix": 1}, TypeError, r"mcp_toolset\(prefix=1\): prefix must be a string"),
         ({"permissions": 1}, TypeError, r"mcp_toolset\(permissions=1\)"),
         ({"throttle": "1/x"}, ValueError, r"mcp_toolset\(throttle=…\)"),

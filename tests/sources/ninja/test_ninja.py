@@ -381,7 +381,7 @@ def test_a_candidate_says_who_may_use_it(settings: Any) -> None:
     assert found["all"] == AccessRule.of(False, (), None, None, ())
     # The rule of a session's user, and what the operation itself asks.
     for name in ("staff", "key"):
-        assert found[name].words == "authenticated users + the code's own rule"
+        assert found[name].words == "authenticated users + custom rule"
 
 
 def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
