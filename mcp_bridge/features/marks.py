@@ -298,9 +298,7 @@ def options_in(where: str, given: Mapping[str, Any]) -> ToolOptions:
 def _checked(mark: str, known: Iterable[str], options: Mapping[str, Any]) -> ToolOptions:
     """Return the checked options of a mark. Raises the errors of ``mcp_tool``."""
     for name in (each for each in options if each not in known):
-        raise TypeError(
-            f"{mark}() does not take the option {name!r}. Its options are: {', '.join(known)}."
-        )
+        raise TypeError(f"{mark}(): unknown option {name!r}. Its options are: {', '.join(known)}.")
     several = {name: options.get(name, ()) for name in ("permissions", "scopes", "icons")}
     for name, value in several.items():
         if not isinstance(value, Iterable):

@@ -284,7 +284,7 @@ def test_mcp_call_takes_null_for_no_arguments() -> None:
 def test_mcp_call_says_which_capability_its_client_has_not() -> None:
     out, error = failed_call("needs_sampling", "--user", "ada")
     assert out == ""
-    assert error.startswith("The call was refused: This request needs the client capability")
+    assert error.startswith("The call was refused: This request requires the client capability")
 
 
 def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:

@@ -521,7 +521,7 @@ def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None
         (
             {"name": "a"},
             TypeError,
-            r"mcp_toolset\(\) does not take the option 'name'. Its options are: read",
+            r"mcp_toolset\(\): unknown option 'name'. Its options are: read",
         ),
         ({"prefix": 1}, TypeError, r"mcp_toolset\(prefix=1\): prefix must be a string"),
         ({"permissions": 1}, TypeError, r"mcp_toolset\(permissions=1\)"),
