@@ -235,7 +235,7 @@ def test_unpacked_members_are_parameters(
 @pytest.mark.parametrize("hint", [Unpack[Row[int]], Unpack[tuple[int]]])
 def test_other_unpacked_types_are_refused(hint: Any, settings: Any) -> None:
     serve(settings, options("options", hint))
-    assert "its parameter **options unpacks what is no TypedDict" in messages("mcp_bridge.E006")[0]
+    assert "its parameter **options does not unpack a TypedDict" in messages("mcp_bridge.E006")[0]
 
 
 @pytest.mark.parametrize(

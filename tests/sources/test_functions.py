@@ -297,7 +297,7 @@ class Desk:
         (ASKING, "Desk (shop.mcp_tools) is marked as a tool but not served: its __init__ takes 'n"),
         (STARRED, "Desk (shop.mcp_tools) is marked as a tool but not served: it takes *numbers"),
         (CONTRADICTING, "its mark and that of Desk disagree: mcp_tool(): a read_only tool cannot"),
-        (SELFLESS, "it has no parameter 'self', which the server would fill"),
+        (SELFLESS, "it lacks the parameter 'self', which the server fills"),
     ],
 )
 def test_what_can_be_no_tool_is_an_error_that_says_why(app: MakeApp, text: str, told: str) -> None:

@@ -59,11 +59,11 @@ def sending(*given: Any, **more: Any) -> Callable[[Received, BaseHTTPRequestHand
         ),
         (
             sending(b"\x00" * 50, Content_Encoding="gzip"),
-            "The service answered with what is no gzip.",
+            "The service answered with invalid gzip data.",
         ),
         (
             sending(b"x", Content_Encoding="br"),
-            "The service answered in the encoding 'br', which was not asked for.",
+            "The service answered in the encoding 'br', which was not requested.",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_an_answer_that_unpacks_to_too_much_is_not_read(offer: Offer, caller: MC
     bomb = gzip.compress(b"0" * 50_000_000)
     answering(offer, sending(bomb, Content_Encoding="gzip"), max_bytes=1_000_000)
     assert failed(caller, READS) == (
-        "The service answered with more than 1000000 bytes, which are not read; ask for less."
+        "The service answered with more than 1000000 bytes, which is the limit; request less."
     )
     answering(offer, sending(gzip.compress(b'{"a":1}'), Content_Encoding="gzip"))
     assert called(caller, READS) == {"a": 1}

@@ -127,7 +127,7 @@ def test_a_pattern_that_not_everybody_can_read_is_told_and_not_enforced(pattern:
     tool = mapped(json_body(of_object(code={"type": "string", "pattern": pattern})))
     assert tool.input_schema["properties"]["code"] == {
         "type": "string",
-        "description": f"It has to match the pattern {pattern}",
+        "description": f"It must match the pattern {pattern}",
     }
     assert "told but not enforced" in tool.notes[0]
 
@@ -174,7 +174,7 @@ def test_what_is_too_large_even_so_is_left_out() -> None:
     assert "larger than 65536 bytes" in unmappable(
         json_body(of_object(a={"$ref": "#/components/schemas/Big"})), **components(Big=big)
     )
-    assert "bytes, and at most 65536 are allowed" in unmappable(json_body(big))
+    assert "bytes, but at most 65536 are allowed" in unmappable(json_body(big))
 
 
 def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
@@ -197,7 +197,7 @@ def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
     ("reference", "why"),
     [
         ("#/components/schemas/Missing", "which its document does not hold"),
-        ("other.json#/Thing", "outside its document, and nothing is fetched"),
+        ("other.json#/Thing", "outside its document, which is not fetched"),
         ("#/components/schemas/Round", "round in a circle"),
         (3, "outside its document"),
     ],
@@ -224,7 +224,7 @@ def test_nothing_outside_the_document_is_fetched(reference: str, unreachable: No
         {"parameters": [parameter("a", schema=outside)]},
         {"responses": {"200": outside}},
     ]
-    why = f"it refers to '{reference}', outside its document, and nothing is fetched"
+    why = f"it refers to '{reference}', outside its document, which is not fetched"
     for operation in operations:
         assert why in unmappable(operation)
     found = Document({"openapi": "3.1.0", "paths": {"/a": outside}})
