@@ -260,9 +260,7 @@ class Components:
             known = list(dict.fromkeys(each for each in named if each in _TYPES))
             schema["type"] = known[0] if len(known) == 1 else known
             if not known:
-                self.notes.append(
-                    f"The type {quoted(str(kinds))} is unknown, so any value is taken."
-                )
+                self.notes.append(f"The type {quoted(str(kinds))} is unknown: any value is taken.")
                 del schema["type"]
         pattern = schema.get("pattern", "")
         if why := _unmatchable(pattern):

@@ -84,7 +84,7 @@ def test_w012_no_server_in_the_urlconf(settings: Any) -> None:
     (message,) = found()
     assert (message.id, message.level) == ("mcp_bridge.W012", checks.WARNING)
     assert "no RpcServer in the URLconf" in message.msg
-    assert message.msg.startswith("MCP_BRIDGE['SOURCES']['rpc'] (the default) has no tools")
+    assert message.msg.startswith("MCP_BRIDGE['SOURCES']['rpc'] (the default) found no tools")
     assert "SOURCES" in str(message.hint)
 
 

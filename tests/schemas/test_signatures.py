@@ -48,7 +48,7 @@ def test_what_something_else_fills_is_no_parameter() -> None:
 
 
 def test_a_target_that_is_no_parameter_is_refused() -> None:
-    with pytest.raises(UnsupportedSignature, match="no parameter 'rpc'"):
+    with pytest.raises(UnsupportedSignature, match="lacks the parameter 'rpc'"):
         Signature.of(plain, skip=["rpc"])
 
 

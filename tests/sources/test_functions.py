@@ -249,7 +249,7 @@ def test_a_broken_module_takes_no_other_with_it(app: MakeApp) -> None:
     assert names() == ["stock"]
     (message,) = messages("mcp_bridge.E010")
     assert message == (
-        "The module broken.mcp_tools cannot be imported, so none of its functions is a tool: "
+        "The module broken.mcp_tools cannot be imported, so its functions are not served: "
         "division by zero."
     )
     (found,) = [each for each in registry.discovered.messages if each.id == "mcp_bridge.E010"]
@@ -296,7 +296,7 @@ class Desk:
         (STAR, "is marked as a tool but not served: it takes *values"),
         (ASKING, "Desk (shop.mcp_tools) is marked as a tool but not served: its __init__ takes 'n"),
         (STARRED, "Desk (shop.mcp_tools) is marked as a tool but not served: it takes *numbers"),
-        (CONTRADICTING, "its mark and that of Desk disagree: mcp_tool(): a read_only tool cannot"),
+        (CONTRADICTING, "its mark and that of Desk conflict: mcp_tool(): a read_only tool cannot"),
         (SELFLESS, "it lacks the parameter 'self', which the server fills"),
     ],
 )
@@ -392,7 +392,7 @@ def test_modules_and_a_prefix_are_options(
 @pytest.mark.parametrize(
     ("options", "id", "told"),
     [
-        ({"module": "shop"}, "E003", "it has no option 'module', only 'modules', 'prefix'"),
+        ({"module": "shop"}, "E003", "unknown option 'module'; known are 'modules', 'prefix'"),
         ({"modules": "shop"}, "E003", "its option 'modules' is not a list of dotted paths"),
         ({"modules": ["shop.gone"]}, "E010", "No module named 'shop"),
         ({"modules": ["json"]}, "W012", "no function in json is marked"),
@@ -599,6 +599,6 @@ def test_a_procedure_that_contradicts_its_namespace_is_withheld(settings: Any) -
     server.register_namespace(namespace, "articles")
     route(settings, path("rpc", server.view))
     (message,) = messages("mcp_bridge.E006")
-    assert "its marks disagree" in message
+    assert "its marks conflict" in message
     assert names() == []
     checks.run_checks()

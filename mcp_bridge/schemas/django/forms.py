@@ -93,9 +93,7 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
         return hints.list_of(choice, field, least) if several else choice
     hint = hints.nearest(_HINTS, field)
     if hint is None:
-        raise TypeError(
-            f"the form field {name!r} ({type(field).__name__}) cannot be filled from JSON"
-        )
+        raise TypeError(f"the form field {name!r} ({type(field).__name__}) cannot be JSON")
     if hint is bool and field.required and not isinstance(field, forms.NullBooleanField):
         # A required checkbox must be checked.
         return Literal[True]

@@ -176,7 +176,7 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     hint = hints.nearest(_WRITTEN, field) or spectacular.inferred_hint(field, direction)
     if hint is None:
         kind = type(field).__name__
-        raise TypeError(f"the field {field.field_name!r} ({kind}) cannot be filled from JSON")
+        raise TypeError(f"the field {field.field_name!r} ({kind}) cannot be JSON")
     blank = not isinstance(field, serializers.CharField) or field.allow_blank
     return hints.with_bounds(hint, field, None if blank else 1)
 

@@ -27,7 +27,7 @@ from tests.support.services import Received, Service, send
 from tests.support.serving import served
 
 READS, WRITES = "read", "write"
-MAYBE = " What was asked may or may not have been done."
+MAYBE = " The action may or may not have been performed."
 
 
 def answering(
@@ -51,7 +51,7 @@ def sending(*given: Any, **more: Any) -> Callable[[Received, BaseHTTPRequestHand
         (sending({"detail": "Slow."}, 429, Retry_After="7"), "Slow. Try again in 7 seconds."),
         (
             sending(b"<html>secret</html>", 200, "text/html"),
-            "The service answered with a page of HTML (200 OK), and not with data.",
+            "The service answered with an HTML page (200 OK) instead of data.",
         ),
         (
             sending(b"", 302, Location="http://127.0.0.1:1/secret"),

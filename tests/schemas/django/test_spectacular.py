@@ -293,9 +293,9 @@ def test_other_serializers_are_the_same_with_drf_spectacular(kind: Any, settings
 
 def test_a_field_that_would_only_be_guessed_is_reported(spectacular: Any, settings: Any) -> None:
     serve(settings, taking(UnknownSerializer))
-    assert "'value' (Unknown) cannot be filled from JSON" in messages("mcp_bridge.E006")[0]
+    assert "'value' (Unknown) cannot be JSON" in messages("mcp_bridge.E006")[0]
 
 
 def test_drf_spectacular_is_not_used_where_it_is_not_installed(settings: Any) -> None:
     serve(settings, taking(PurchaseSerializer))
-    assert "'coin' (Coin) cannot be filled from JSON" in messages("mcp_bridge.E006")[0]
+    assert "'coin' (Coin) cannot be JSON" in messages("mcp_bridge.E006")[0]

@@ -57,10 +57,10 @@ REFUSED = {
     ),
     "a missing anchor": (of(**{"$ref": "#gone"}), "refers to #gone"),
     "a reference to no schema": (of(**{"$ref": "#/required"}) | {"required": ["a"]}, "#/required"),
-    "a circle": ({"$ref": "#"}, "leads back to itself"),
+    "a circle": ({"$ref": "#"}, "circular $ref"),
     "a circle of two": (
         {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},
-        "leads back to itself",
+        "circular $ref",
     ),
     "two targets of a $dynamicRef": (
         of(**{"$dynamicRef": "#a"})
@@ -70,7 +70,7 @@ REFUSED = {
                 "b": {"$id": "urn:b", "$dynamicAnchor": "a", "type": "string"},
             }
         },
-        "no one target",
+        "$dynamicRef is ambiguous",
     ),
     "too large": ({"description": "ü" * 40_000}, "bytes"),
     "too deep": (of(**nested(40)), "levels deep"),
@@ -85,8 +85,8 @@ REFUSED = {
         {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
         "additionalProperties",
     ),
-    "no JSON": ({"default": {1, 2}}, "no JSON"),
-    "not a number": ({"default": float("nan")}, "no JSON"),
+    "no JSON": ({"default": {1, 2}}, "is not JSON"),
+    "not a number": ({"default": float("nan")}, "is not JSON"),
 }
 
 
@@ -130,18 +130,18 @@ def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (of(**{"$ref": "https://example.com/a"}), "example.com/a, and nothing is fetched"),
-        (of(**{"$ref": "//example.com/a"}), "example.com/a, and nothing is fetched"),
-        (of(**{"$ref": "file:///etc/hostname"}), "etc/hostname, and nothing is fetched"),
-        (of(**{"$dynamicRef": "https://example.com/a#b"}), "a#b, and nothing is fetched"),
+        (of(**{"$ref": "https://example.com/a"}), "example.com/a, which is not fetched"),
+        (of(**{"$ref": "//example.com/a"}), "example.com/a, which is not fetched"),
+        (of(**{"$ref": "file:///etc/hostname"}), "etc/hostname, which is not fetched"),
+        (of(**{"$dynamicRef": "https://example.com/a#b"}), "a#b, which is not fetched"),
         ({"$schema": "https://example.com/dialect"}, "dialect https://example.com/dialect, not"),
         (
             {"$id": "https://example.com/schemas/", **of(**{"$ref": "other"})},
-            "refers to other, and nothing is fetched",
+            "refers to other, which is not fetched",
         ),
         (
             of(**{"$id": "https://example.com/b", "$ref": "other#/$defs/c"}),
-            "refers to other#/$defs/c, and nothing is fetched",
+            "refers to other#/$defs/c, which is not fetched",
         ),
     ],
     ids=["https", "of any scheme", "file", "dynamic", "dialect", "relative", "relative below"],

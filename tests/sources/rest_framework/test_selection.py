@@ -312,7 +312,7 @@ def test_options_of_the_setting_the_class_and_the_method_are_merged(settings: An
     assert posted.access.permissions == ("auth.view_user", "auth.change_user")
     assert posted.annotations == {"readOnlyHint": False, "destructiveHint": True}
     assert messages("mcp_bridge.W070") == [
-        "MCP_BRIDGE['SOURCES']['drf']['OPTIONS']['views']: 'things' has no action put."
+        "MCP_BRIDGE['SOURCES']['drf']['OPTIONS']['views']: 'things' lacks the action put."
     ]
 
 
@@ -325,11 +325,11 @@ def test_a_line_that_names_nothing_is_told(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"view": {}}, "no option 'view'"),
+        ({"view": {}}, "unknown option 'view'"),
         ({"views": ["a"]}, "'views' is not a dict"),
-        ({"views": {"a": None}}, "no mapping"),
-        ({"views": {"a": {"actions": "list"}}}, "no list of names"),
-        ({"views": {"a": {"colour": "red"}}}, "no option 'colour'"),
+        ({"views": {"a": None}}, "a mapping of options"),
+        ({"views": {"a": {"actions": "list"}}}, "not a list of names"),
+        ({"views": {"a": {"colour": "red"}}}, "unknown option 'colour'"),
         ({"probe": "yes"}, "'probe' is not True or False"),
     ],
 )
@@ -372,7 +372,7 @@ def test_routes_of_regular_expressions(settings: Any) -> None:
     assert served("named").input_schema["properties"].keys() == {"pk"}
     texts = messages("mcp_bridge.E070")
     assert len(texts) == 2
-    assert any("groups without names" in text for text in texts)
+    assert any("unnamed groups" in text for text in texts)
     assert any("alternatives" in text for text in texts)
 
 
