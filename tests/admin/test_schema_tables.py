@@ -88,7 +88,7 @@ def test_nested_members_are_rows_below() -> None:
 def test_row_has_the_default_and_the_description() -> None:
     found = {row.name: row for row in parameters(served("shop_orders_find").input_schema)}
     assert found["limit"].default == "10"
-    assert found["limit"].description == "The maximum number of results."
+    assert found["limit"].description == "How many at most."
     assert not found["limit"].required
     assert parameters(served("add").input_schema)[0].required
 

@@ -67,7 +67,7 @@ def test_it_writes_what_the_server_says(offer: Offer, reflecting: str, tmp_path:
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == []
     out, err = run("tested", "--reflect")
-    assert f"{path} has been written" in err
+    assert f"{path} : written (" in err
     assert "tested.Echo/Say    echo_say\n" in out
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == ["echo_count", "echo_look", "echo_say"]

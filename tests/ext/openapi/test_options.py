@@ -61,7 +61,7 @@ def test_what_cannot_be_a_tool_is_said_and_the_rest_served(offer: Offer) -> None
     ]
     assert messages("mcp_bridge.W062") == [
         f"{where} The path '/broken' cannot be read: it refers to '#/nowhere', which its document "
-        "does not hold."
+        "does not contain."
     ]
 
 
@@ -98,14 +98,14 @@ def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) 
     ("options", "why"),
     [
         ({"anonymous": None}, "it requires either the option 'headers'"),
-        ({"headers": HOOK, "anonymous": True}, "and not both"),
+        ({"headers": HOOK, "anonymous": True}, "but not both"),
         ({"operations": []}, "it requires the option 'operations'"),
         ({"operations": ["*"]}, "'*' matches everything: name the operations"),
         ({"operations": "read"}, "its option 'operations' is not a list of patterns"),
         ({"operations": {"read": {"input": {}}}}, "unknown option 'input'"),
         ({"operations": {"read": {"read_only": 3}}}, "read_only must be True or False"),
         ({"server": "http://billing.internal"}, "its server does not use TLS"),
-        ({"prefix": "a b"}, "its option 'prefix' has other characters"),
+        ({"prefix": "a b"}, "its option 'prefix' has characters other than"),
         ({"retries": 3}, "unknown option 'retries'; known are 'document', 'server'"),
         ({"timeout": "10"}, "its option 'timeout' is not a number of seconds"),
         ({"document": None}, "it requires the option 'document'"),

@@ -150,7 +150,7 @@ def test_a_view_that_raises_when_it_is_listed_is_no_candidate(settings: Any) -> 
     route(settings, path("a", Broken.as_view(), name="a"), path("b", Sound.as_view(), name="b"))
     assert [*registry.discovered.candidates] == ["b"]
     (message,) = messages("mcp_bridge.W076")
-    assert message.endswith("is no candidate: not now.")
+    assert message.endswith("is not a candidate: not now.")
 
 
 def test_an_extra_action_does_not_inherit_a_body() -> None:
