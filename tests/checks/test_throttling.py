@@ -83,7 +83,7 @@ def test_e021_tells_a_rate_that_is_none_from_a_name(
     (message,) = found()
     assert message.id == "mcp_bridge.E021"
     assert (f"Add {throttle!r} there" in str(message.hint)) is is_name
-    assert (f"{throttle!r}, which is not a rate" in str(message.hint)) is not is_name
+    assert (f"{throttle!r} is no rate" in str(message.hint)) is not is_name
     assert '"20/min"' in str(message.hint)
 
 
