@@ -57,7 +57,7 @@ def test_who_forgot_to_migrate_is_told_so() -> None:
     # Nothing in the output of a command that others read but its error, on the other stream.
     assert output == "exit 1\n"
     assert err.strip().endswith("run `manage.py migrate` first.")
-    assert "ERROR:mcp_bridge.calls:The database could not be asked" in log
+    assert "ERROR:mcp_bridge.calls:The database is unavailable" in log
     assert "no such table" in log
 
 

@@ -1,8 +1,8 @@
 """
-A call's arguments, checked and converted.
+Check and convert the arguments of a call.
 
-All errors are found at once, each a line that a model can act on: where (a JSON pointer, RFC 6901),
-what is wrong, and what is wanted.
+All errors are reported at once. Each is one line that a model can act on: a JSON pointer
+(RFC 6901), what is wrong, and what to send instead.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from mcp_bridge.schemas.strictness import strict_validator
 if TYPE_CHECKING:
     from mcp_bridge.schemas.validation import SchemaValidator
 
-# An error, and the branches of unions that it is in: a union's place, and the name of the branch.
+# An error and its union branches, each as the union's JSON pointer and the branch's name.
 _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
 
 MAX_ERRORS: Final = 25
-# PostgreSQL has no such text, and raises an error of its own.
-_NUL: Final = "holds the character U+0000 (NUL), which no text may hold; leave it out"
-# The characters of all errors together: a short request is no means to a long answer.
+# PostgreSQL cannot store NUL in text and raises its own error.
+_NUL: Final = "contains the character U+0000 (NUL), which is not allowed in text; leave it out"
+# The total length of all errors, so that a short request cannot cause a long response.
 MAX_ERRORS_LENGTH: Final = 8000
-# More errors than that are only counted: to read them takes 25 microseconds each.
+# More errors than this are only counted: reading one takes 25 microseconds.
 MOST_ERRORS_READ: Final = 1000
-# Of a text with more values than that, or more bytes in the names of its objects, no array or dict
-# is read beyond the first error in it: all errors would cost seconds, and help nobody.
+# If a body has more values than this, or more bytes in its member names, arrays and dicts are read
+# only up to their first error: collecting all errors would take seconds.
 MANY_VALUES: Final = 256
 LONG_NAMES: Final = 4096
-# The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
-# them would take gigabytes of memory.
+# The longest name in bytes. pydantic copies a value's path into each of its errors: a megabyte of
+# names would take gigabytes of memory.
 LONGEST_NAME: Final = 1000
 _LONG_NAME: Final = (
-    f"holds a member whose name takes more than {LONGEST_NAME} bytes of JSON; send a shorter one"
+    f"has a member whose name takes more than {LONGEST_NAME} bytes of JSON; send a shorter name"
 )
-# A value of another kind altogether: in a union, such a branch was not meant.
+# Errors for a value of a different kind: in a union, the client did not mean such a branch.
 _OTHER_KIND: Final = frozenset(
     {"model_type", "dataclass_type", "dict_type", "list_type", "literal_error", "none_required"}
 )
-# What an error lists of choices that the schema does not have.
+# The most characters of an error that lists choices which are not in the schema.
 _LONGEST_CHOICES: Final = 3000
-# By what their JSON begins with, as the messages of errors name them.
+# Names of JSON kinds in error messages, by their first character.
 _KINDS: Final = {"{": "object", "[": "array"}
-# What pydantic calls a type that a function checks first, in the name of a branch.
+# pydantic's branch name for a type with a validator function before it.
 _CHECKED: Final = re.compile(r"function-\w+\[[^\[\]]*\(\), ([^\[\]]*)\]")
 
 
@@ -71,15 +71,15 @@ def typed_checker(
     inputs: Inputs, schema: JSONSchema | None = None
 ) -> Callable[[JSONObject], dict[str, object]]:
     """
-    Return a checker that enforces type hints, after a JSON Schema (2020-12) given by hand.
+    Return a checker that enforces an explicit JSON Schema (2020-12), if any, then the type hints.
 
-    It takes the arguments as JSON values, and returns the Python values that the hints name by
-    parameter name, or raises InvalidArguments. This raises ValueError for a schema that cannot be
-    enforced within bounds (SchemaValidator).
+    The checker takes the arguments as JSON values and returns Python values by parameter name, or
+    raises InvalidArguments. Raises ValueError for a schema that cannot be enforced within bounds
+    (SchemaValidator).
     """
     validator: SchemaValidator | None = None
     if schema is not None:
-        # Imported here, since jsonschema takes time, and few sites give a schema by hand.
+        # Imported here: jsonschema is slow to import, and few sites write schemas themselves.
         from mcp_bridge.schemas.validation import SchemaValidator
 
         validator = SchemaValidator(schema, "input_schema")
@@ -105,7 +105,7 @@ def typed_checker(
             try:
                 values = reader.read(arguments, body)
             except TooLongNameError:
-                # The name of a parameter that there is not is in its own error alone.
+                # The name of an unknown parameter appears in its own error only.
                 named = _long_named(arguments, is_open=inputs.is_open)
                 if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
                     raise _refusal(long) from None
@@ -125,20 +125,20 @@ def plain_checker(
     schema: JSONSchema, *, asserts_formats: bool = True
 ) -> Callable[[JSONObject], dict[str, object]]:
     """
-    Return a checker that enforces a JSON Schema (2020-12) which a source has made, and no hints.
+    Return a checker that enforces a JSON Schema (2020-12) that a source has generated.
 
-    Formats are enforced if ``asserts_formats``; else the service or view judges them.
+    Formats are enforced if ``asserts_formats``; else they are left to the service or view.
 
-    It returns the arguments as they are, or raises InvalidArguments. The first call prepares it, so
-    that tools which nobody calls cost nothing; it takes the schema to be valid and within the
-    bounds of SchemaValidator.
+    The checker returns the arguments unchanged, or raises InvalidArguments. It is prepared on the
+    first call, so that unused tools cost nothing. The schema must be valid and within the bounds
+    of SchemaValidator.
     """
     validator = cache(lambda: _of_generated(schema, asserts_formats=asserts_formats))
     without_nulls = _without_nulls(schema, validator)
 
     def check(arguments: JSONObject) -> dict[str, object]:
         arguments = without_nulls(arguments)
-        # What cannot be written, as half a surrogate pair, its own checks refuse by its place.
+        # The schema check below refuses values that cannot be serialised, such as a lone surrogate.
         with suppress(PydanticSerializationError):
             _written(arguments)
         _check_schema(validator(), arguments)
@@ -158,12 +158,12 @@ def _of_generated(schema: JSONSchema, *, asserts_formats: bool = True) -> Schema
 def _without_nulls(
     schema: JSONSchema, validator: Callable[[], SchemaValidator]
 ) -> Callable[[JSONObject], JSONObject]:
-    """Return what drops null, which agents send, for optional parameters that have no null."""
+    """Return a function that drops null, which agents send, from non-nullable optional members."""
     optional = schema.get("properties", {}).keys() - {*schema.get("required", ())}
 
     @cache
     def is_absent(name: str) -> bool:
-        # A schema that cannot be checked is reported when the arguments are.
+        # A schema that cannot be checked is reported when the arguments are checked.
         with suppress(Exception):
             return any(each.path[:1] == (name,) for each in validator().errors({name: None}))
         return False
@@ -181,7 +181,7 @@ def _without_nulls(
 
 
 def _advice(arguments: JSONObject, place: Iterable[str | int], wanted: str) -> str:
-    """Return what to send in place of a string of JSON, or "". Several clients send such."""
+    """Return advice if the value is JSON in a string, as some clients send it, else ""."""
     value: object = arguments
     for key in place:
         value = value[key]  # type: ignore[index]
@@ -207,7 +207,7 @@ def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
 def _written(arguments: JSONObject) -> bytes:
     """Return the arguments as JSON text. Raises InvalidArguments for a NUL in a text or a name."""
     body = to_json(arguments)
-    # Also where a text holds a backslash and "u0000".
+    # True as well for a text that contains a backslash followed by "u0000".
     if b"\\u0000" in body:
         errors = [_error(place, "nul", _NUL) for place in islice(nul_places(arguments), MAX_ERRORS)]
         if errors:
@@ -218,7 +218,7 @@ def _written(arguments: JSONObject) -> bytes:
 def _long_named(
     value: object, place: tuple[str | int, ...] = (), *, is_open: bool = True
 ) -> Iterator[Iterable[str | int]]:
-    """Yield the places of objects with a name that takes more than LONGEST_NAME bytes in JSON."""
+    """Yield the paths of objects that have a name of more than LONGEST_NAME bytes in JSON."""
     members = value.items() if isinstance(value, Mapping) else ()
     if is_open and any(len(to_json(name)) - 2 > LONGEST_NAME for name, _ in members):
         yield place
@@ -228,11 +228,11 @@ def _long_named(
 
 
 class _Reader:
-    """Reads arguments as the Python values that hints name."""
+    """A reader of arguments as Python values of the hinted types."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
-        # Made when the first call comes: many of the tools of a process may never be called.
+        # Built on the first call: many tools of a process are never called.
         self.validator = cache(self._validator)
 
     def _validator(self, stops_early: bool) -> CoreValidator:
@@ -242,10 +242,10 @@ class _Reader:
         self, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
     ) -> dict[str, object]:
         """
-        Return the values of arguments, whose JSON text is ``body``, by name: those that were sent.
+        Return the values of the arguments sent, by name; ``body`` is their JSON text.
 
-        Raises ValidationError, with all errors unless the text has very many values or long names,
-        TooManyStepsError, and, unless it takes those, TooLongNameError.
+        Raises ValidationError (with all errors, unless the text has very many values or long
+        names), TooManyStepsError, and TooLongNameError unless ``takes_long_names``.
         """
         inputs = self._inputs
         count, names, longest = _measured(body)
@@ -266,19 +266,19 @@ class _Reader:
 
 
 def _whole(value: object) -> object:
-    # To JSON Schema 2.0 is an integer too.
+    # In JSON Schema, 2.0 is an integer too.
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
-        # pydantic makes no integers of larger floats.
+        # pydantic does not convert larger floats to integers.
         return value if abs(value) < 2**53 else int(value)
     raise PydanticKnownError("int_type")
 
 
 def _measured(body: bytes) -> tuple[int, int, int]:
-    """Return how many values a JSON text without blanks has, and the bytes of all names and one."""
+    """Return the value count of compact JSON text, and the bytes of all and of the longest name."""
     outside, names, longest = body, 0, 0
-    # In a short one the commas of texts do not matter, nor do names.
+    # In a short body, commas in strings and the lengths of names do not matter.
     if len(body) > LONGEST_NAME:
         parts = split_at_quotes(body)
         outside = b"".join(parts[::2])
@@ -293,9 +293,9 @@ def _error(place: Iterable[str | int], kind: str, message: str) -> ArgumentError
 
 
 def _refusal(errors: list[ArgumentError]) -> InvalidArguments:
-    """Return the exception, of as many errors as a model can use: a long answer helps nobody."""
+    """Return the exception with as many errors as a model can use, and a count of the rest."""
     lengths = accumulate(len(each.path) + len(each.message) for each in errors)
-    # The first one is always told.
+    # The first error is always included.
     told = max(1, sum(length <= MAX_ERRORS_LENGTH for length in islice(lengths, MAX_ERRORS)))
     if more := len(errors) - told:
         text = f"and {more} more error{'s' * (more > 1)} like these"
@@ -306,7 +306,7 @@ def _refusal(errors: list[ArgumentError]) -> InvalidArguments:
 def _explained(
     exception: ValidationError, arguments: JSONObject, schema: JSONSchema
 ) -> list[ArgumentError]:
-    """Return pydantic's errors as lines for a model; those of one union become one line."""
+    """Return pydantic's errors as lines for a model; the errors of one union become one line."""
     count = exception.error_count()
     if count > MOST_ERRORS_READ:
         return [_error((), "many", f"{count} values break the schema; read it again and send less")]
@@ -334,9 +334,9 @@ def _explained(
 def _located(
     location: Sequence[str | int], arguments: JSONObject, kind: str
 ) -> tuple[list[str | int], list[tuple[str, str]]]:
-    """Return where an error is in the arguments, and in which branches of which unions."""
-    # pydantic puts the names of a union's branches into its locations; a key is one of them where
-    # it is neither a member nor an index of the value at hand.
+    """Return the path of an error in the arguments, and the union branches that it is in."""
+    # pydantic puts the names of union branches into its locations: a key is a branch if it is
+    # neither a member nor an index of the current value.
     place: list[str | int] = []
     branches: list[tuple[str, str]] = []
     value: object = arguments
@@ -354,7 +354,7 @@ def _located(
 
 
 def _merged(found: Iterable[_Located]) -> list[ArgumentError]:
-    """Return the errors, those of a union as the ones of the branch that was meant, or as one."""
+    """Return the errors; those of a union become one, unless one branch was clearly meant."""
     merged: list[ArgumentError] = []
     unions: dict[str, dict[str, list[_Located]]] = {}
     for error, branches in found:
@@ -375,7 +375,7 @@ def _merged(found: Iterable[_Located]) -> list[ArgumentError]:
             continue
         wanted: list[str] = []
         for branch, errors in errors_of.items():
-            # The line begins with the path of the union: its members are named below it.
+            # The line begins with the union's path, so the paths of members are relative to it.
             below = [replace(each, path=each.path.removeprefix(union)) for each in errors]
             text = "; ".join(str(each) if each.path else each.message for each in below)
             if branch in meant:

@@ -1,4 +1,4 @@
-"""What a request sends as a bearer token, and what a credential says that it is for and may do."""
+"""Read the bearer token of a request, and the audience and scopes of a credential."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 
 from rest_framework.exceptions import AuthenticationFailed
 
-# An Authorization header with a bearer token, which is its one group (RFC 6750, section 2.1).
+# An Authorization header; its one group is the bearer token (RFC 6750, section 2.1).
 BEARER: Final = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class CredentialRefused(AuthenticationFailed):
-    """A credential that its class is sure of, and that does not hold: no other class is asked."""
+    """An invalid credential that its class has recognised: no other class is tried."""
 
     is_final = True
-    default_detail = "The token is not valid or no longer so."
+    default_detail = "The token is invalid or has expired."
 
 
 def audience_of(auth: object) -> frozenset[str] | None:
     """
-    Return the resources that a credential was issued for; None where its kind names none.
+    Return the resources that a credential was issued for, or None if its type names none.
 
-    Read are the claim ``aud`` of a JWT (RFC 7519, section 4.1.3), and what RFC 8707 calls
-    ``resource``, under the names that django-oauth-toolkit and allauth have for it.
+    Reads the claim ``aud`` of a JWT (RFC 7519, section 4.1.3), and the ``resource`` of RFC 8707
+    under the attribute names of django-oauth-toolkit and allauth.
     """
     claims = _claims(auth)
     if claims is not None:
@@ -40,10 +40,10 @@ def audience_of(auth: object) -> frozenset[str] | None:
 
 def scopes_of(auth: object) -> frozenset[str] | None:
     """
-    Return the scopes that a credential was granted; None where its kind has none.
+    Return the scopes that a credential was granted, or None if its type does not have scopes.
 
-    Read are the attributes and claims ``scope`` (RFC 6749, section 3.3), ``scopes`` and ``scp``:
-    names with spaces between them, or a list of them.
+    Reads the attributes and claims ``scope`` (RFC 6749, section 3.3), ``scopes`` and ``scp``:
+    a list, or names separated by spaces.
     """
     claims = _claims(auth)
     for name in ("scope", "scopes", "scp"):
@@ -54,7 +54,7 @@ def scopes_of(auth: object) -> frozenset[str] | None:
 
 
 def _claims(auth: object) -> Mapping[str, object] | None:
-    """Return the claims of a JWT as its authentication class leaves them, if it is one."""
+    """Return the claims of a JWT as its authentication class stores them, or None."""
     found = getattr(auth, "payload", auth)
     return found if isinstance(found, Mapping) else None
 

@@ -1,4 +1,4 @@
-"""What a model reads of an exception, and what a record says of it."""
+"""Turn an exception into the result for the model and the error of the call record."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mcp_bridge.protocol.text import cut
 
 logger = get_logger("mcp_bridge.calls")
 
-# What other databases have an OperationalError for: a table or a column that is missing, and a
-# database that takes no changes, as a standby's (PostgreSQL, "Error Codes"; MySQL's number).
+# Errors that other backends raise as OperationalError: a missing table or column, or a read-only
+# database such as a standby (PostgreSQL, "Error Codes"; MySQL's error number).
 _UNAVAILABLE: Final = frozenset({"42P01", "42703", "25006"})
 _MISSING_TABLE: Final = (1146,)
 
 
 class HandledError(NamedTuple):
-    """The result for the model; the error code and the reference into the log for the record."""
+    """The result for the model, and the error code and log reference for the record."""
 
     result: CallToolResult
     error_code: str = ErrorCode.TOOL_ERROR
@@ -39,10 +39,10 @@ class HandledError(NamedTuple):
 
 def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     """
-    Return what the model and the record say of an exception that a call raised.
+    Return the model's result and the record's error for an exception that a call raised.
 
-    The source's own error handler and ERROR_MAPPER see what the tool raised first. Raises
-    ProtocolError where that is what the tool, or its error handler, raised.
+    The source's error handler and ERROR_MAPPER are applied first. Raises ProtocolError if the
+    tool or its error handler raised one.
     """
     if isinstance(exception, UnsendableResult):
         what = "returned a result that cannot be sent"
@@ -66,7 +66,7 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
         if isinstance(exception, InvalidArguments) and text == str(exception):
             result = invalid_result(exception)
         if len(result.to_json(call.context.revision)) > conf.MAX_RESULT_BYTES:
-            # JSON writes a character in up to 6 bytes.
+            # A character takes up to 6 bytes in JSON.
             result = CallToolResult.error(cut(text, conf.MAX_RESULT_BYTES // 8))
         return HandledError(result)
     if is_database_unavailable(exception):
@@ -76,14 +76,14 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
 
 
 def invalid_result(refused: InvalidArguments) -> CallToolResult:
-    """Return the result of a call whose arguments are invalid, with each error in its ``_meta``."""
+    """Return the result for invalid arguments, with each error in its ``_meta``."""
     return CallToolResult.error(str(refused), {ERRORS_KEY: [*map(asdict, refused.errors)]})
 
 
 def log_error(
     call: ToolCall, what: str, cause: BaseException | None, code: str = ErrorCode.INTERNAL_ERROR
 ) -> HandledError:
-    """Log an error that is the site's own in full, and return one sentence on it for the model."""
+    """Log an internal error in full, and return one sentence about it for the model."""
     name, reference = call.tool.name, secrets.token_hex(6)
     logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
     advice = "repeating the call unchanged will not help"
@@ -97,7 +97,7 @@ def log_error(
 
 
 def is_database_unavailable(exception: BaseException) -> bool:
-    """Return whether the database could not be asked: away, not migrated, or read-only."""
+    """Return whether the database is unavailable: unreachable, not migrated, or read-only."""
     if isinstance(exception, OperationalError | InterfaceError):
         return True
     code = getattr(exception.__cause__, "sqlstate", None)
@@ -108,23 +108,23 @@ def is_database_unavailable(exception: BaseException) -> bool:
 
 def reraise(exception: Exception) -> NoReturn:
     """
-    Raise an exception of a request as the transport can take it, or as it is.
+    Raise an exception of a request in a form that the transport accepts.
 
-    Raises UnavailableError where the database could not be asked, and RuntimeError for a
-    StopIteration: no future takes one, so that it may not leave a thread.
+    Raises UnavailableError if the database is unavailable, and RuntimeError for a StopIteration,
+    which a future cannot hold, so that it must not leave a thread.
     """
     if is_database_unavailable(exception):
-        logger.error("The database could not be asked", exc_info=exception)
+        logger.error("The database is unavailable", exc_info=exception)
         text = "The server cannot reach its database just now: try again later."
         raise errors.UnavailableError(text) from exception
     if isinstance(exception, StopIteration):
-        # Without "from", by which contextlib would tell that it is the same.
-        raise RuntimeError("The site's own code raised StopIteration.")
+        # Without "from": contextlib would take it for the same exception.
+        raise RuntimeError("The site's code raised StopIteration.")
     raise exception
 
 
 def _explained(exception: Exception, call: ToolCall) -> str | None:
-    """Return the text of an exception that Django, DRF or a tool means for callers, or None."""
+    """Return the text of an exception that is meant for callers (Django, DRF, tools), or None."""
     match exception:
         case ToolError() | ObjectDoesNotExist():
             return str(exception) or "The tool could not do that."
@@ -135,9 +135,9 @@ def _explained(exception: Exception, call: ToolCall) -> str | None:
         case PermissionDenied():
             return str(exception) or "You do not have permission to do that."
         case Http404():
-            return str(exception) or "There is no such thing."
+            return str(exception) or "Not found."
         case NotImplementedError():
-            # One that a library has raised, which the tool has called, is not for callers.
+            # The text is for callers only if the tool itself raised it, not a library it uses.
             frames = [frame for frame, _ in walk_tb(exception.__traceback__)]
             if frames and frames[-1].f_code is call.tool.code:
                 return str(exception) or "This tool is not implemented yet."
@@ -147,7 +147,7 @@ def _explained(exception: Exception, call: ToolCall) -> str | None:
 
 
 def _detail(detail: object) -> str:
-    """Return DRF's detail, which may be a text, a list, or errors by field, nested to any depth."""
+    """Return DRF's detail as text: it is a string, a list or a dict by field, nested freely."""
     if isinstance(detail, dict):
         return "\n".join(f"{field}: {_detail(each)}" for field, each in detail.items())
     if isinstance(detail, list):

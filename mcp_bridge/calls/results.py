@@ -1,4 +1,4 @@
-"""The value that a tool returned, made into a CallToolResult."""
+"""Convert the value that a tool returned to a CallToolResult."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from mcp_bridge.schemas import Outputs
 if TYPE_CHECKING:
     from mcp_bridge.schemas.validation import SchemaValidator
 
-# Types of which no value is or holds an iterator that could be read only once.
+# Types whose values are not iterators that can be read only once, and do not contain one.
 _READ_AGAIN: Final = frozenset({str, int, float, bool, type(None), bytes, list})
-# Hints of which every instance, but for the largest integers, fits the schema made of them.
+# Hints whose instances, except for the largest integers, always match the generated schema.
 _SCALARS: Final = (str, int, bool)
 _MOST: Final = 2**63
 
 
 def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any], CallToolResult]:
     """
-    Return an encoder for values of a return hint, and of a JSON Schema given by hand beside it.
+    Return an encoder for values of a return hint and, if given, of an explicit JSON Schema.
 
-    Content blocks are sent as they are, and files and pictures as blocks; other values beside them
-    become text. Any other value is written once: as the text block, and as ``structuredContent``,
-    wrapped as ``{"result": value}`` where it is no object. Raises ValueError for a hint that names
-    several media types, and for a schema that cannot be enforced within bounds; the encoder raises
-    ValueError or TypeError for a value that is no JSON, breaks one of the two, or is too complex.
+    Content blocks are sent unchanged, files and images as blocks, and other values in the same list
+    as text. Any other value is serialised once, as the text block and as ``structuredContent``,
+    wrapped in ``{"result": value}`` if it is not an object. Raises ValueError for a hint that names
+    several media types, and for a schema that cannot be enforced within bounds. The encoder raises
+    ValueError or TypeError for a value that is too complex, is not JSON or breaks hint or schema.
     """
     media_type = media.media_type_in(outputs.returns)
     validator: SchemaValidator | None = None
     if schema is not None:
-        # Imported here, since jsonschema takes time, and few sites give a schema by hand.
+        # Imported here: jsonschema is slow to import, and few sites write schemas themselves.
         from mcp_bridge.schemas.validation import SchemaValidator
 
         validator = SchemaValidator(schema, "output_schema")
     is_promised = validator is not None or outputs.schema is not None
 
-    # By identity: a hint may be of any kind.
+    # Compared by identity, since a hint may be any object.
     is_scalar = any(each is outputs.returns for each in _SCALARS)
     is_scalar = is_scalar and outputs.schema is not None and validator is None
     scalar = outputs.returns if is_scalar else None
 
     def encode(value: Any) -> CallToolResult:
-        # A subclass may be written in another way, and a number may have too many digits.
+        # A subclass may serialise differently, and an integer may have too many digits.
         if type(value) is scalar and (scalar is not int or -_MOST <= value <= _MOST):
             plain = to_json(value)
             text = value if scalar is str else plain.decode()
@@ -60,7 +60,7 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
             plain, structured = write(outputs, value)
             result = CallToolResult.of_json(_text(plain), plain, structured)
         elif is_promised and result.structured is None and not result.is_error:
-            raise ValueError("the output schema promises a structured result, and there is none")
+            raise ValueError("the output schema requires a structured result, but there is none")
         if validator is not None and result.structured is not None:
             _check_schema(validator, result)
         return result
@@ -70,18 +70,18 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
 
 def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     """
-    Return a result as JSON text, plain and as ``structuredContent`` (an object always).
+    Return a result as JSON text, plain and as ``structuredContent`` (always an object).
 
-    Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
+    Raises ValueError or TypeError for a value that breaks the schema or is not JSON.
     """
     to_json = outputs.serializer.to_json
     if holds_iterator(value):
-        # pydantic would begin to read it, also where it cannot write what it reads.
+        # pydantic would start to consume it, even if it cannot serialise the items.
         value = outputs.conform(value)
     try:
         plain = to_json((value,), **_OPTIONS)[1:-1]
     except Exception:
-        # Most results need no reading, and looking for the others would cost each of them.
+        # Most results serialise as they are; checking all of them first would cost more.
         read = outputs.conform(value, is_read=True)
         if read is value:
             raise
@@ -96,18 +96,18 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
 
 
 def _text_of_lazy(value: object) -> str:
-    """Return a lazy text in the language of the request. Raises TypeError for anything else."""
+    """Return a lazy string in the request's language. Raises TypeError for any other value."""
     if isinstance(value, Promise):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is no type that JSON has")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
-# Without pydantic's warnings, which cost more than the rest: the check is stricter.
+# Without pydantic's warnings, which cost more than everything else; our check is stricter.
 _OPTIONS: Final[Any] = {"warnings": False, "by_alias": True, "fallback": _text_of_lazy}
 
 
 def holds_iterator(value: object) -> bool:
-    """Return whether a result, or one of its members, can be read only once."""
+    """Return whether a result, or one of its members, can be iterated only once."""
     if type(value) in _READ_AGAIN:
         return False
     members: list[object] = []
@@ -127,7 +127,7 @@ def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult
     if isinstance(value, CallToolResult):
         if value.structured is None:
             return value
-        # Written once; read by a model as text where its revision has no structured content.
+        # Serialised once; models of a revision without structured content read it as text.
         written = value.structured
         if not isinstance(written, bytes):
             written = jsonrpc.encode(written)
@@ -135,7 +135,7 @@ def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult
         content = value.content or [TextContent(written.decode())]
         return replace(value, content=content, structured=written)
     values = value if isinstance(value, list | tuple) else (value,)
-    # A type for each kind of value, since lists are long and of few kinds.
+    # Look at types rather than values: lists are long and contain few types.
     kinds: set[Any] = {*map(type, values)}
     blocks = {kind for kind in kinds if issubclass(kind, ContentBlock)}
     is_media = outputs.schema is None and bool(blocks or any(map(media.reader, kinds)))
@@ -146,7 +146,7 @@ def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult
 
 
 def _block(value: Any, number: int, outputs: Outputs, media_type: str) -> ContentBlock:
-    """Return one value as a block: as text, where it is no file, picture or bytes."""
+    """Return one value as a block: as text unless it is a file, an image or bytes."""
     if isinstance(value, ContentBlock):
         return value
     kind: Any = type(value)
@@ -173,13 +173,13 @@ def _text(plain: bytes) -> str:
 
 
 def _check_numbers(written: bytes) -> None:
-    """Raise ValueError for numbers that pydantic writes and no client reads, such as NaN."""
+    """Raise ValueError for numbers that pydantic writes but clients cannot parse, such as NaN."""
     if b"NaN" in written or b"Infinity" in written or jsonrpc.has_long_number(written):
         json.loads(written, parse_constant=_check_number, parse_int=_check_number)
 
 
 def _check_number(text: str) -> None:
     if text.endswith(("NaN", "Infinity")):
-        raise ValueError(f"{text} is no JSON number")
+        raise ValueError(f"{text} is not a JSON number")
     if len(text) > jsonrpc.MAX_DIGITS:
         raise ValueError(f"an integer has more than {jsonrpc.MAX_DIGITS} digits")

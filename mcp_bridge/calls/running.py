@@ -1,8 +1,8 @@
 """
 Run a tool in its transactions, in a thread or on an event loop, and encode its result.
 
-A coroutine function needs the thread only to end its transactions, and for a result that is still
-to be read from the database. A generator is read to its end here, where its errors are still those
+A coroutine function needs the thread only to end its transactions and to read a result that is
+still lazy, such as a queryset. Generators are exhausted here, so that their errors count as errors
 of the tool.
 """
 
@@ -35,35 +35,35 @@ from mcp_bridge.protocol.logs import get_logger
 
 logger = get_logger("mcp_bridge.calls")
 
-# Seconds for which a call may keep others from writing to SQLite before it is named in the log.
+# Seconds that a call may hold SQLite's write lock before a warning is logged.
 LONG: Final = 1.0
 
 
 class ToolExit(Exception):
-    """A tool raised an exception that would end more than the tool; the cause is that one."""
+    """Raised for a tool's exception, its cause, that would end more than the call."""
 
 
 class Encoded(NamedTuple):
-    """A result, and how many bytes of JSON it has."""
+    """A result and its size in bytes of JSON."""
 
     result: CallToolResult
     size: int
 
 
-# Given the size of a result that is no error, and the databases in which it is to be committed.
+# Called with the size of a successful result and the databases about to be committed.
 BeforeCommit: TypeAlias = Callable[[int, Sequence[str]], None]
 
 
 async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     """
-    Run the tool and return its result, which can be sent.
+    Run the tool and return its encoded result.
 
     A coroutine function is awaited on an event loop; for any other, the caller is in a thread. A
-    coroutine's transactions begin where it first uses that thread, so that one that waits for
-    something else holds none. Calls ``before_commit`` in the call's transactions where it has some
-    of its own. Raises what the tool raises (ToolExit for what would end more than the tool),
+    coroutine's transactions begin when it first uses that thread, so that a coroutine that waits
+    for something else holds none. Calls ``before_commit`` inside the call's transactions, if any.
+    Raises the tool's exceptions (ToolExit for one that would end more than the call),
     UnsendableResult for a result that cannot be sent, ToolError for one that is too large, and
-    TransactionManagementError where the tool went on after an error of the database.
+    TransactionManagementError if the tool continued after a database error.
     """
     databases = _databases(call.tool, bool(call.context.client.capabilities))
     if not call.tool.is_async:
@@ -80,8 +80,8 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
         with unused_thread() or nullcontext():
             return await _result_of_coroutine(call)
     transactions = CallTransactions(call.tool.name, *databases)
-    # In the thread of the coroutine's queries, which is one for each request (asgiref's
-    # ThreadSensitiveContext), so that nobody else's queries are in there.
+    # In the thread of the coroutine's queries. Each request has its own (asgiref's
+    # ThreadSensitiveContext), so that it runs no queries of other requests.
     try:
         await on_loop()
         unused = unused_thread(transactions.begin)
@@ -103,9 +103,9 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
 
 def encode_result(call: ToolCall, value: object) -> Encoded:
     """
-    Return the CallToolResult of what a tool returned, written once so that it surely can be sent.
+    Return the CallToolResult of a tool's return value, serialised once to be sure it can be sent.
 
-    Raises UnsendableResult where it cannot be, and ToolError where it is too large.
+    Raises UnsendableResult if it cannot be sent, and ToolError if it is too large.
     """
     try:
         result = call.tool.encode(value)
@@ -115,7 +115,7 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
     if size > conf.MAX_RESULT_BYTES:
         raise ToolError(
             f"The result of {call.tool.name} has {size} bytes, more than the "
-            f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or fetch "
+            f"{conf.MAX_RESULT_BYTES} that can be sent. Request less: narrow the filters, or fetch "
             "it in parts."
         )
     return Encoded(result, size)
@@ -123,12 +123,12 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
 
 async def _result_of_coroutine(call: ToolCall) -> Encoded:
     value = await _awaited(call.tool.invoke(call))
-    # An iterator can be read only once, and may read from the database.
+    # An iterator can be read only once, and may query the database.
     if not holds_iterator(value):
         try:
             return encode_result(call, value)
         except Exception as exception:
-            # A queryset or a relation that is read on the event loop is read again in a thread.
+            # A queryset or relation cannot be evaluated on the event loop: retry in a thread.
             cause: BaseException | None = exception
             while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
                 cause = cause.__cause__ or cause.__context__
@@ -140,16 +140,16 @@ async def _result_of_coroutine(call: ToolCall) -> Encoded:
 
 def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
     """
-    Ask the tool's precheck whether the call may be made, and undo what that wrote.
+    Run the tool's precheck and roll back its writes.
 
-    Raises what it raises, and PermissionDenied where it returns False.
+    Raises the precheck's exceptions, and PermissionDenied if it returns False.
     """
     with CallTransactions(call.tool.name, *_databases(call.tool, False)) as transactions:
         transactions.begin()
         try:
             allowed = _returned(call, check)
         except InputRequired as asked:
-            raise TypeError("A precheck cannot ask the client.") from asked
+            raise TypeError("A precheck cannot request input from the client.") from asked
         if allowed is False:
             raise PermissionDenied
         transactions.undo()
@@ -168,15 +168,15 @@ def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any]) -> Any:
 
 
 def _ends_more(raised: BaseException) -> bool:
-    """Return whether what a tool has raised would end its thread's process, or hold its request."""
+    """Return whether a tool's exception would end the process or leave the request hanging."""
     if isinstance(raised, KeyboardInterrupt):
-        # In the main thread somebody may have interrupted a command.
+        # In the main thread, it may be a person who interrupts a command.
         return threading.current_thread() is not threading.main_thread()
     return isinstance(raised, StopIteration) or not isinstance(raised, Exception | InputRequired)
 
 
 async def _awaited(value: Any) -> Any:
-    """Return what a coroutine returns, or all that an asynchronous generator yields."""
+    """Return a coroutine's result, or a list of the items of an asynchronous generator."""
     try:
         if not isinstance(value, AsyncGeneratorType):
             value = await value
@@ -186,42 +186,42 @@ async def _awaited(value: Any) -> Any:
     except BaseException as raised:
         if isinstance(raised, Exception | InputRequired) or _ends_call(raised):
             raise
-        # The event loop would end, and the server with it, or at least this request.
+        # It would stop the event loop and with it the server, or at least this request.
         raise ToolExit(f"The tool raised {raised!r}.") from raised
 
 
 def _ends_call(raised: BaseException) -> bool:
-    """Return whether it is the call itself that is cancelled or closed, and not the tool's own."""
+    """Return whether the exception cancels this call, rather than something the tool awaits."""
     if isinstance(raised, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and bool(task.cancelling())
-    # What Python raises in a coroutine that it closes comes from no frame further down.
+    # When Python closes a coroutine, the exception's traceback does not have a deeper frame.
     traceback = raised.__traceback__
     return isinstance(raised, GeneratorExit) and (traceback is None or traceback.tb_next is None)
 
 
 def is_sqlite_file(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether a database is one of SQLite in a file."""
+    """Return whether a database is an SQLite file."""
     in_memory = re.search(":memory:|mode=memory", str(connection.settings_dict["NAME"]))
     return connection.vendor == "sqlite" and not in_memory
 
 
 def begins_with_lock(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether transactions of SQLite take the lock for writing when they begin."""
+    """Return whether SQLite transactions acquire the write lock when they begin."""
     mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode"))
     return mode.upper() in ("IMMEDIATE", "EXCLUSIVE")
 
 
 def is_in_transaction(alias: str) -> bool:
-    """Return whether a transaction is open in this thread, or this task on an event loop."""
-    # ``connections[alias]`` would make a connection where there is none, in each task anew.
+    """Return whether a transaction is open in this thread, or in this task on an event loop."""
+    # ``connections[alias]`` would create a missing connection, once for each task.
     made = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
     return made is not None and made.in_atomic_block
 
 
 @lru_cache(maxsize=4096)
 def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str]]:
-    """Return where calls have transactions of their own: at once, and from a first query."""
+    """Return the databases with a transaction per call: from the start, and from a first query."""
     configured = {
         alias: each
         for alias, each in connections.settings.items()
@@ -236,11 +236,11 @@ def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str
 
 @contextmanager
 def _sqlite_transaction(tool: str, connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Open a transaction of SQLite, and log a tool that keeps its one lock for writing for long."""
+    """Open an SQLite transaction, and log a warning if the tool holds the write lock for long."""
     began, changes = math.inf, 0
     try:
         with transaction.atomic(using=connection.alias):
-            # Not before: to wait for the lock is not to hold it.
+            # Started here, since waiting for the lock is not holding it.
             began, changes = perf_counter(), connection.connection.total_changes
             yield
     finally:
@@ -251,23 +251,23 @@ def _sqlite_transaction(tool: str, connection: BaseDatabaseWrapper) -> Iterator[
             and (session is None or session.total_changes > changes or begins_with_lock(connection))
         ):
             logger.warning(
-                "The tool %r has kept the SQLite database %r locked for %.1f s, in which nobody "
-                "else could write: put it under transaction.non_atomic_requests and have it write "
-                "in short transactions of its own (%stools/define/)",
+                "The tool %r kept the SQLite database %r locked for %.1f s, which blocked other "
+                "writers. Decorate it with transaction.non_atomic_requests and write in short "
+                "transactions (%stools/transactions/)",
                 *(tool, connection.alias, seconds, DOCUMENTATION),
             )
 
 
 class CallTransactions(ExitStack):
     """
-    Transactions around a call, or savepoints where a transaction is open.
+    Transactions around a call, or savepoints if a transaction is open.
 
-    All that the call wrote is committed with its result, or nothing is. They are in the default
-    database for a tool that is not read-only, in those with ATOMIC_REQUESTS (the endpoint's views
-    are in no transaction), and in every one that is in a transaction already. A tool that may ask
-    its client has one in each other database from its first query there on, since what was written
-    before the question has to be undone. The databases of ``Tool.non_atomic`` have none. Begin and
-    exit them in the thread of the tool's queries.
+    The call's writes are committed together with its result, or not at all. There is one in the
+    default database for a tool that is not read-only, in each database with ATOMIC_REQUESTS (which
+    does not apply to the endpoint's views), and in each that has an open transaction. A tool that
+    may ask its client has one in each other database from its first query there, since its writes
+    before the question are rolled back. Databases in ``Tool.non_atomic`` have none. Begin and exit
+    them in the thread of the tool's queries.
     """
 
     def __init__(self, tool: str, at_once: Set[str], later: Set[str]) -> None:
@@ -275,11 +275,11 @@ class CallTransactions(ExitStack):
         self._tool = tool
         self._at_once = at_once
         self._on_first_query = set(later)
-        # The errors because of which the database could only roll back already.
+        # Errors from before the call that already force a rollback.
         self._raised_before: dict[str, BaseException | None] = {}
 
     def begin(self) -> None:
-        """Begin those that do not wait for a first query."""
+        """Begin the transactions that do not wait for a first query."""
         open_now = {
             each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block
         }
@@ -297,8 +297,8 @@ class CallTransactions(ExitStack):
         self._raised_before[alias] = getattr(connection, "rollback_exc", None)
 
     def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-        """Begin the transaction at a first query (Django, "Database instrumentation")."""
-        # A transaction that the tool itself begins is undone by a question that leaves it.
+        """Begin the transaction on the first query (Django, "Database instrumentation")."""
+        # The tool's own transaction is rolled back when the question leaves it as an exception.
         is_own = connections[alias].in_atomic_block or sql.startswith("BEGIN")
         if alias in self._on_first_query and not is_own:
             self._on_first_query.discard(alias)
@@ -307,12 +307,11 @@ class CallTransactions(ExitStack):
 
     def settle(self, encoded: Encoded, before_commit: BeforeCommit) -> None:
         """
-        Decide what becomes of the transactions of a call that returned a result.
+        Decide whether the transactions of a call that returned a result are committed.
 
-        Calls ``before_commit`` with the databases in which they are committed now, if any: a
-        savepoint is not. An error result undoes what the tool wrote. Raises
-        TransactionManagementError where an error of the database, which the tool has not passed on,
-        has undone it.
+        Calls ``before_commit`` with the databases that will be committed, if any: savepoints do not
+        count. An error result rolls back the tool's writes. Raises TransactionManagementError if a
+        database error that the tool swallowed has rolled them back.
         """
         committed = []
         for alias, before in self._raised_before.items():
@@ -322,22 +321,22 @@ class CallTransactions(ExitStack):
                 transaction.set_rollback(True, using=alias)
             elif connection.needs_rollback and raised not in (None, before):
                 raise transaction.TransactionManagementError(
-                    "The tool went on after an error of the database, which has undone all that it "
-                    "wrote: what may fail belongs in a transaction.atomic() of its own, or the "
-                    "tool under transaction.non_atomic_requests()."
+                    "The tool continued after a database error, which rolled back all its writes. "
+                    "Wrap queries that may fail in transaction.atomic(), or decorate the tool with "
+                    "transaction.non_atomic_requests()."
                 )
             elif not connection.savepoint_ids:
-                # What on_commit() calls cannot fail a call that is committed: Django logs its
-                # errors. In a savepoint the hooks are those of an outer transaction as well.
+                # Make on_commit() hooks robust, so that Django logs their errors instead of failing
+                # a committed call. In a savepoint, the hooks include the outer transaction's.
                 hooks: list[Any] = connection.run_on_commit
                 hooks[:] = [(*hook[:2], True) for hook in hooks]
-                # The tool itself may have had it rolled back.
+                # The tool itself may have requested a rollback.
                 if not connection.needs_rollback:
                     committed.append(alias)
         if committed:
             before_commit(encoded.size, committed)
 
     def undo(self) -> None:
-        """Have them roll back."""
+        """Mark all transactions for rollback."""
         for alias in self._raised_before:
             transaction.set_rollback(True, using=alias)

@@ -251,6 +251,6 @@ def _locks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
             f"7 days took more than {LONG:g} s), which blocks all other writes to the SQLite "
             f"database {DEFAULT_DB_ALIAS!r}.",
             hint="Apply django.db.transaction.non_atomic_requests to it and write in short "
-            f"transactions; see {DOCUMENTATION}tools/define/.",
+            f"transactions; see {DOCUMENTATION}tools/transactions/.",
             id="mcp_bridge.W016",
         )

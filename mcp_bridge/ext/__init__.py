@@ -1,1 +1,1 @@
-"""Packages and modules that a site may delete: nothing in the core imports them."""
+"""Optional packages and modules: the core does not import them, and a site may delete them."""

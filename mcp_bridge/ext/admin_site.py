@@ -1,4 +1,4 @@
-"""One section "MCP" in the menus of a whole admin site, whichever apps its models are in."""
+"""An admin site that groups the models of all MCP apps in one section "MCP"."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from django.http import HttpRequest
 
 class OneSection(AdminSite):
     """
-    An admin site, or a base of one, whose menus have all models of MCP in one section.
+    An admin site, or a base class of one, whose menus have all MCP models in one section.
 
-    Django has a section for each app. It imports no admin of a model: Django makes its site first.
+    It must not import model admins, since Django creates the site first.
     """
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
@@ -24,7 +24,7 @@ class OneSection(AdminSite):
             return menu
         labels = {row["model"]._meta.app_label for row in rows}
         ours = [section for section in menu if section["app_label"] in labels]
-        # That of the core app, unless the user may see nothing of it.
+        # The section of the core app, unless the user cannot see it.
         front = min(ours, key=lambda section: section["app_label"] != "mcp_bridge")
         others = [
             {**section, "models": [row for row in section["models"] if row not in rows]}

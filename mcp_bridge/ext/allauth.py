@@ -1,4 +1,4 @@
-"""django-allauth's OpenID Connect provider as the authorization server of the endpoint."""
+"""Use django-allauth's OpenID Connect provider as the authorization server of the endpoint."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class InvalidTarget(OAuth2Error):  # type: ignore[misc]
     """A resource that is neither this endpoint nor a toolset (RFC 8707, section 2)."""
 
     error = "invalid_target"
-    description = "There is no such resource."
+    description = "Unknown resource."
 
 
 class TokenAuthentication(BaseAuthentication):
     """
-    Authenticate an access token of allauth's, whatever it is for.
+    Authentication with an access token of allauth for any audience.
 
-    The endpoint refuses one that was not issued for it, so this class is for
-    ``MCP_BRIDGE["AUTHENTICATION_CLASSES"]`` alone.
+    The endpoint refuses a token that was not issued for it, so use this class only in
+    ``MCP_BRIDGE["AUTHENTICATION_CLASSES"]``.
     """
 
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser | None, Token] | None:
-        """Return the user, None for a machine's, and the token. Raises AuthenticationFailed."""
+        """Return the user (None for a machine) and the token. Raises AuthenticationFailed."""
         sent = BEARER.fullmatch(request.META.get("HTTP_AUTHORIZATION", ""))
         if sent is None:
             return None
@@ -51,7 +51,7 @@ class TokenAuthentication(BaseAuthentication):
         token = found.filter(type=Token.Type.ACCESS_TOKEN).first()
         if token is None:
             raise AuthenticationFailed
-        # What it is called in records.
+        # Its name in records.
         token.name = token.client.name or token.client.id
         return token.user, token
 
@@ -63,25 +63,25 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
     """
     The adapter (``IDP_OIDC_ADAPTER``) of a site whose one resource is the endpoint.
 
-    ``cimd_hosts`` are the hosts that client metadata documents are fetched from: allauth looks at
-    no address, so that any other could be one of the site's own network. ``redirect_uris`` are
-    those that clients may register although they are neither https nor of the user's machine.
+    ``cimd_hosts`` are the hosts from which client metadata documents may be fetched: allauth does
+    not check addresses, so other hosts could be in the site's network. ``redirect_uris`` are those
+    that clients may register although they are neither https nor on the user's machine.
     """
 
     cimd_hosts: Collection[str] = ()
     redirect_uris: Collection[str] = ()
 
     def generate_client_secret(self) -> str:
-        # Clients quote what is special in URLs (RFC 6749, section 2.3.1), and allauth reads none.
+        # URL-safe, since allauth does not unquote what clients quote (RFC 6749, section 2.3.1).
         return secrets.token_urlsafe(32)
 
     def get_issuer(self) -> str:
-        """Return the issuer of the settings, and not one that a request has named."""
+        """Return the issuer from the settings instead of one derived from the request."""
         return conf.AUTHORIZATION_SERVERS[0]
 
     @cached_property
     def scope_display(self) -> dict[str, Any]:
-        """The texts of scopes on the page of consent."""
+        """The texts of scopes on the consent page."""
         return {**DefaultOIDCAdapter.scope_display, **supported_scopes()}
 
     def populate_server_metadata(self, data: dict[str, Any]) -> None:
@@ -100,16 +100,16 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
         if any(uri not in conf.resources.values() for uri in uris):
             asked = self.request.GET
             error = InvalidTarget(state=asked.get("state"))
-            # By now, allauth has checked where an answer to the browser may go.
+            # allauth has already validated the redirect URI.
             error.redirect_uri = asked.get("redirect_uri")
             raise error
 
     def validate_client_registration(self, *, client: Client, **kwargs: Any) -> None:
-        """Refuse what no MCP client needs, and let the client ask for the endpoint's scopes."""
+        """Refuse features that MCP clients do not need, and allow the endpoint's scopes."""
         for uri in client.get_redirect_uris():
             if uri not in self.redirect_uris and not is_redirect_uri(uri):
-                raise ValidationError(f"{uri} may not be registered.")
+                raise ValidationError(f"{uri} must not be registered.")
         is_code = client.get_response_types() == RESPONSE_TYPES
         if not is_code or {*client.get_grant_types()} - {*GRANT_TYPES}:
-            raise ValidationError("Only authorization codes and refresh tokens are granted.")
+            raise ValidationError("Only authorization codes and refresh tokens are supported.")
         client.set_scopes(list(self.scope_display))

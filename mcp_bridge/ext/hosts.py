@@ -1,4 +1,4 @@
-"""A middleware by which a forged ``Host`` is answered in JSON before another one asks for it."""
+"""A middleware that refuses a forged ``Host`` in JSON before other middleware reads it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mcp_bridge.views import BridgeView, ResourceMetadataView
 
 class HostMiddleware:
     """
-    Answers for the addresses of the endpoint where ALLOWED_HOSTS does not name the host.
+    Middleware that refuses hosts not in ALLOWED_HOSTS at the endpoint's URLs.
 
-    First in MIDDLEWARE: where CommonMiddleware or another one asks for the host before the view
-    does, Django answers with a page. Views of a site's own that derive from these are known too.
+    Put it first in MIDDLEWARE: if CommonMiddleware or another one reads the host before the view,
+    Django answers with an HTML page. The site's subclasses of these views are covered too.
     """
 
     sync_capable = async_capable = True
@@ -42,7 +42,7 @@ async def _awaited(response: HttpResponseBase) -> HttpResponseBase:
 
 
 def _refused(request: HttpRequest) -> HttpResponseBase | None:
-    """Return the answer to a host that is not the site's, at an address of the endpoint."""
+    """Return the response to a host that is not allowed, at a URL of the endpoint, or None."""
     try:
         http.host_of(request)
     except errors.InvalidRequestError as error:
@@ -50,7 +50,7 @@ def _refused(request: HttpRequest) -> HttpResponseBase | None:
             view: type = getattr(resolve(request.path_info).func, "view_class", object)
         except Resolver404:
             return None
-        # The view itself is not run: one of the site's own need not look at the host.
+        # The view itself is not run, since a custom one may not check the host.
         if issubclass(view, BridgeView):
             return http.respond(refuse(error))
         if issubclass(view, ResourceMetadataView):

@@ -1,9 +1,9 @@
 """
-attrs classes and msgspec Structs as parameters and results.
+Support attrs classes and msgspec Structs as parameters and results.
 
-pydantic reads neither. It is given a TypedDict with the same members, and the class itself makes
-the instance, so that its converters and validators run. A class is recognized by the attributes
-that its library documents, so that neither is imported before the site does.
+pydantic supports neither. It gets a TypedDict with the same members, and the class itself creates
+the instance, so that its converters and validators run. Classes are recognised by the documented
+attributes of their library, so that it is not imported unless the site does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mcp_bridge.schemas.core_schemas import CONFIG
 from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, adapt, annotate, origin_of, register
 from mcp_bridge.schemas.signatures import MISSING
 
-# The constraints of a msgspec.Meta that Field has under the same name.
+# The constraints of a msgspec.Meta that have the same name in Field.
 _CONSTRAINTS: Final = (
     *("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length"),
     *("title", "description", "examples"),
 )
-# By class and side. They are known before their members are, which may be of the class itself.
+# By class and side, registered before their members are read, since these may be recursive.
 _SHAPES: Final[dict[tuple[TypeHint, Side], TypeHint]] = {}
 
 
@@ -50,7 +50,7 @@ class StructAdapter(Adapter):
         )
         if not is_struct and not metadata:
             return None
-        # Where nobody imported the package, nothing can be of it.
+        # A hint cannot be of the package unless that is imported.
         meta: Any = getattr(sys.modules.get("msgspec"), "Meta", ())
         zones = [each.tz for each in metadata if isinstance(each, meta) and each.tz is not None]
         if hint is datetime.datetime and zones:
@@ -59,7 +59,7 @@ class StructAdapter(Adapter):
         if is_struct:
             shape = _shape(hint, side)
             convert = _constructor(hint) if side == "parameter" else _reader(hint)
-            # Errors call it by the tag where it is one of a union.
+            # In a union, errors name it by its tag.
             return annotate(shape, convert, pydantic.Tag(shape.__name__), *kept)
         if all(each is other for each, other in zip(kept, metadata, strict=True)):
             return None
@@ -84,7 +84,7 @@ def _shape(hint: TypeHint, side: Side) -> TypeHint:
     shape.__pydantic_config__ = pydantic.ConfigDict(**{**CONFIG, "arbitrary_types_allowed": True})
     try:
         for each in _members(hint, side):
-            # Nobody can send what the constructor does not take, but for a tag.
+            # Parameters can be sent only if the constructor takes them, except for a tag.
             if side == "result" or each.argument or not each.attribute:
                 member = adapt(each.hint, side)
                 if each.default is not MISSING:
@@ -92,14 +92,14 @@ def _shape(hint: TypeHint, side: Side) -> TypeHint:
                 presence: Any = typing.Required if each.required else typing.NotRequired
                 shape.__annotations__[each.name] = presence[member]
     except Exception:
-        # Others may hold the shape that is not finished.
+        # Other shapes may contain the unfinished one.
         _SHAPES.clear()
         raise
     return shape
 
 
 def _constructor(kind: TypeHint) -> pydantic.AfterValidator:
-    """Return the validator that makes an instance of checked members."""
+    """Return the validator that creates an instance from checked members."""
     arguments = {each.name: each.argument for each in _members(kind, "parameter")}
 
     def make(given: Mapping[str, object]) -> object:
@@ -107,7 +107,7 @@ def _constructor(kind: TypeHint) -> pydantic.AfterValidator:
         try:
             return kind(**{name: value for name, value in named.items() if name})
         except (TypeError, ValueError) as exception:
-            # attrs adds the validated value to the text, for programs.
+            # attrs adds further arguments for programs, such as the value.
             raise ValueError(next(iter(exception.args), "the value is refused")) from exception
 
     return pydantic.AfterValidator(make)
@@ -121,7 +121,7 @@ def _reader(hint: TypeHint) -> pydantic.WrapSerializer:
     tag = {config.tag_field: config.tag} if config and config.tag_field else {}
     unset = getattr(sys.modules.get("msgspec"), "UNSET", MISSING)
 
-    # Its return hint would be taken for that of the result.
+    # Without hints: pydantic would use a return hint for the result's schema.
     def read(instance, write):  # type: ignore[no-untyped-def]
         if not isinstance(instance, kind):
             raise PydanticSerializationUnexpectedValue(f"no {kind.__name__}")
@@ -133,10 +133,10 @@ def _reader(hint: TypeHint) -> pydantic.WrapSerializer:
 
 class Member(NamedTuple):
     """
-    One member of such a class, called ``name`` in JSON.
+    A member of such a class, called ``name`` in JSON.
 
     ``attribute`` is its name on an instance, or None for the tag of a Struct. ``argument`` is its
-    name in the constructor, or None where that takes none.
+    name in the constructor, or None if it is not a parameter.
     """
 
     name: str
@@ -161,7 +161,7 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
         yield Member(config.tag_field, typing.Literal[config.tag])
     for each in structs.fields(hint):
         kinds = get_args(each.type)
-        # UNSET is no value of JSON, and is not sent.
+        # UNSET is not a JSON value and is not sent.
         kept = [kind for kind in kinds if kind is not UnsetType]
         sent = each.type if len(kept) == len(kinds) else typing.Union[tuple(kept)]  # noqa: UP007
         default = MISSING if each.default is NODEFAULT or each.default is UNSET else each.default
@@ -177,7 +177,7 @@ def _of_attrs(hint: TypeHint, side: Side) -> Iterator[Member]:
     for each in fields(kind):
         declared = _filled_in(hints.get(each.name, each.type or Any), given)
         received = _converted(each.converter, declared)
-        # A factory stands where the default does, which is of the type that a converter reads.
+        # The default may be a factory, and has the type that the converter takes.
         known = each.default is not NOTHING and not hasattr(each.default, "takes_self")
         known = known and (side == "parameter" or received == declared)
         yield Member(
@@ -191,7 +191,7 @@ def _of_attrs(hint: TypeHint, side: Side) -> Iterator[Member]:
 
 
 def _filled_in(hint: TypeHint, given: Mapping[TypeVar, TypeHint]) -> TypeHint:
-    """Return the hint with the arguments of a generic class in place of its type variables."""
+    """Return the hint with a generic class's type variables replaced by their arguments."""
     if isinstance(hint, TypeVar):
         return given.get(hint, hint)
     variables = getattr(hint, "__parameters__", ())
@@ -199,7 +199,7 @@ def _filled_in(hint: TypeHint, given: Mapping[TypeVar, TypeHint]) -> TypeHint:
 
 
 def _converted(converter: object, declared: TypeHint) -> TypeHint:
-    """Return the hint of a converter's parameter, or else that of the member."""
+    """Return the hint of a converter's parameter, else that of the member."""
     function: Any = getattr(converter, "converter", converter)
     try:
         first = next(iter(inspect.signature(function, eval_str=True).parameters.values()))

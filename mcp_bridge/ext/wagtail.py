@@ -1,4 +1,4 @@
-"""Wagtail: the values of a StreamField as results, and the queries of views of its API v2."""
+"""Support Wagtail: StreamField values as results, and query parameters of its API v2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mcp_bridge.schemas.hints import Adapter, register
 
-# Of Wagtail's own renderer, and for scripts in a browser.
+# Parameters of Wagtail's renderer and for browser scripts.
 _LEFT_OUT: Final = frozenset({"_", "format"})
 _KNOWN: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "ancestor_of": ({"type": "integer"}, "Only pages above the page with this id."),
@@ -16,18 +16,18 @@ _KNOWN: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "descendant_of": ({"type": "string"}, 'Only pages below the page with this id, or "root".'),
     "fields": (
         {"type": "string"},
-        'Fields to show besides, with commas between: "body,-title" leaves the title out, '
-        '"*" is all, "_,title" is the title alone.',
+        'Additional fields, separated by commas: "body,-title" omits the title, "*" is all '
+        'fields, "_,title" only the title.',
     ),
     "html_path": ({"type": "string"}, "The path of a page on the site."),
     "id": ({"type": "integer"}, "The id."),
-    "limit": ({"type": "integer", "minimum": 0}, "How many at most."),
+    "limit": ({"type": "integer", "minimum": 0}, "The maximum number of results."),
     "locale": ({"type": "string"}, 'Only pages in this language, such as "en".'),
-    "offset": ({"type": "integer", "minimum": 0}, "How many to leave out at the beginning."),
-    "order": ({"type": "string"}, 'The field to order by, "-" before it for the last first.'),
-    "rich_text_format": ({"type": "string"}, "In which form rich text is shown."),
-    "search": ({"type": "string"}, "Words to look for."),
-    "search_operator": ({"type": "string", "enum": ["and", "or"]}, "Whether all words count."),
+    "offset": ({"type": "integer", "minimum": 0}, "The number of results to skip."),
+    "order": ({"type": "string"}, 'The field to order by; the prefix "-" reverses the order.'),
+    "rich_text_format": ({"type": "string"}, "The format of rich text."),
+    "search": ({"type": "string"}, "Words to search for."),
+    "search_operator": ({"type": "string", "enum": ["and", "or"]}, "Match all words, or any."),
     "site": ({"type": "string"}, "Only pages of the site with this host name."),
     "translation_of": ({"type": "string"}, "Only translations of the page with this id."),
     "type": ({"type": "string"}, 'Only pages of these types, such as "blog.BlogPage".'),
@@ -42,13 +42,13 @@ def register_adapters() -> None:
 
 class WagtailAdapter(Adapter):
     """
-    The raw data of a StreamValue, ``{"type": …, "value": …, "id": …}`` for each block; queries.
+    Raw data of a StreamValue, ``{"type": …, "value": …, "id": …}`` for each block, and queries.
 
-    Views of the API name what they take, so that nothing of Wagtail is imported.
+    Views of the API name their parameters, so that Wagtail need not be imported.
     """
 
     def items(self, value: Any) -> Iterable[object] | None:
-        # Where nobody imported Wagtail, nothing can be of it.
+        # A value cannot be of Wagtail unless that is imported.
         blocks: Any = sys.modules.get("wagtail.blocks")
         is_stream = blocks is not None and isinstance(value, blocks.StreamValue)
         return value.raw_data if is_stream else None
@@ -68,5 +68,5 @@ class WagtailAdapter(Adapter):
                 names = {*view.find_query_parameters}
         for name in sorted(names | filters):
             schema, about = _KNOWN.get(name, ({"type": "string"}, ""))
-            about = f"Only those whose {name} is this." if name in filters else about
+            about = f"Only those with this {name}." if name in filters else about
             yield {"name": name, "in": "query", "schema": schema, "description": about}

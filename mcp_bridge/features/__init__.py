@@ -1,4 +1,4 @@
-"""What a server offers, without a framework: the marks, tools, tool calls and their context."""
+"""The features of a server, free of any framework: marks, tools, tool calls and their context."""
 
 from __future__ import annotations
 

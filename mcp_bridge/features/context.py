@@ -1,4 +1,4 @@
-"""Who calls, how, and from where."""
+"""The context of a request: its caller, client and origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_bridge.protocol.revisions import Revision
 
 class Client(NamedTuple):
     """
-    What a modern client says of itself in each request: never a ground to trust it.
+    The self-description that a modern client sends in each request. Never trust it.
 
     ``info`` is MCP's Implementation, ``capabilities`` its ClientCapabilities.
     """
@@ -25,14 +25,14 @@ class Client(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """
-    Who calls, and how: one for each request.
+    The caller and circumstances of one request.
 
     ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
-    DRF's ``request.auth``; ``request`` the HttpRequest, or None where the call came another way.
-    ``remote_address`` is where the connection came from and ``language`` the active one ("en-gb"),
-    looked up when it is first read. ``scratch`` is free for what one request wants to remember.
-    ``input_responses`` are the client's answers to what the tool has asked, by key, and
-    ``tool_state`` what it kept when it asked last.
+    DRF's ``request.auth``; ``request`` the HttpRequest, or None for a call by another transport.
+    ``remote_address`` is the peer's address, ``language`` the active language ("en-gb"), looked up
+    on first access. ``scratch`` is a cache for the duration of the request. ``input_responses``
+    are the client's answers to the tool's input requests, by key; ``tool_state`` is the state that
+    the tool stored with them.
     """
 
     user: Any
@@ -42,7 +42,7 @@ class Context:
     client: Client = Client()
     remote_address: str = ""
     user_agent: str = ""
-    # By a factory, so that the class has no value for a context that reads it later.
+    # A factory leaves no class attribute, so that __getattr__ can look the language up lazily.
     language: str = field(default_factory=str)
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Context:
         return language
 
     def absolute_url(self, path: str) -> str:
-        """Return a path of this site as an address, or as it is where there is no request."""
+        """Return the absolute URL of a path of this site; the path itself without a request."""
         return path if self.request is None else str(self.request.build_absolute_uri(path))
 
     def require_capability(self, name: str) -> None:
@@ -69,6 +69,6 @@ class Context:
             raise self.missing_capabilities(name)
 
     def missing_capabilities(self, *names: str) -> errors.MissingRequiredClientCapabilityError:
-        """Return the error for a client that has not, or cannot have, declared capabilities."""
+        """Return the error for a client that did not, or cannot, declare these capabilities."""
         legacy = None if self.revision.modern else self.revision.version
         return errors.MissingRequiredClientCapabilityError(*names, legacy=legacy)

@@ -1,4 +1,4 @@
-"""What every kind of feature has that a server offers, and what a caller needs for one."""
+"""The base of all features that a server offers, and the rules for access to them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mcp_bridge.protocol.revisions import Revision
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessRule:
     """
-    What a caller needs for a tool. Tools with the same rule are decided once a request.
+    The conditions for access to a tool. Each rule is evaluated once a request, for all its tools.
 
-    Rules are compared by identity, which costs a list of many tools the least.
+    Rules are compared by identity, which is cheaper than by value in long lists.
     """
 
     public: bool = False
     permissions: tuple[str, ...] = ()
-    # The source's own condition: truthy for a context that may use the tool.
+    # An additional condition of the source: truthy for a context that may use the tool.
     predicate: Callable[[Context], Any] | None = None
-    # Primary keys of the groups of which a caller must be in one; None where any will do.
+    # Primary keys of the allowed groups: the caller must be in one. None: no restriction.
     groups: frozenset[Any] | None = None
-    # Scopes of OAuth that a credential needs all of, if its kind has scopes.
+    # OAuth scopes, all of which a credential needs if its type has scopes.
     scopes: tuple[str, ...] = ()
-    # Whether anybody may use the tool, without a question to the site's own code.
+    # Whether the tool is open to everyone, without a call of the site's own code.
     is_open: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,14 +39,14 @@ class AccessRule:
     @classmethod
     @lru_cache(maxsize=1024)
     def of(cls, *needs: Any) -> AccessRule:
-        """Return the rule with these fields: for the same ones the same rule."""
+        """Return the rule with these fields: the same object for equal fields."""
         return cls(*needs)
 
     @property
     def words(self) -> str:
-        """What the code asks of a caller, in a few words."""
-        needs = ["everybody"] if self.public else [*self.permissions] or ["authenticated users"]
-        return " + ".join([*needs, *["the code's own rule"] * (self.predicate is not None)])
+        """A short description of the code's requirements."""
+        needs = ["everyone"] if self.public else [*self.permissions] or ["authenticated users"]
+        return " + ".join([*needs, *["custom rule"] * (self.predicate is not None)])
 
 
 # The kind and the name of a feature.
@@ -58,10 +58,10 @@ class Feature:
     """
     A feature of a server (MCP, "Server Features"), such as a tool: a subclass for each kind.
 
-    ``kind`` is the one word for it in the settings and the records: its names are its own. One that
-    is not ``is_marked`` is off until an administrator switches it on, and never takes or returns
-    secrets. It may be described without all that a call needs: then ``build`` makes the whole
-    feature when it is first shown or switched on, and may ask the database.
+    ``kind`` is its identifier in settings and records, and the namespace of its names. A feature
+    without ``is_marked`` is disabled until an administrator enables it, and never takes or returns
+    secrets. A source may describe it without the parts that only calls need: ``build`` then
+    completes it when it is first shown or enabled, and may query the database.
     """
 
     kind: ClassVar[str]
@@ -74,55 +74,55 @@ class Feature:
     access: AccessRule = AccessRule()
     # The conditions of the code for a caller, in words or by dotted names: "staff".
     conditions: tuple[str, ...] = ()
-    # Where its calls go, unless to a function: "DELETE /drafts/{id} at https://service.example".
+    # The target of its calls, if not a function: "DELETE /drafts/{id} at https://service.example".
     target: str = ""
-    # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
+    # The place of its definition, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
-    # The key in SOURCES of where it comes from.
+    # The key of its source in SOURCES.
     source_alias: str = ""
-    # The function it is made of, likewise: "newsroom.procedures.publish".
+    # Its function, also never sent to clients: "newsroom.procedures.publish".
     function: str = ""
-    # The code of that, where there is one, to tell what it raises itself from the rest.
+    # The code of the function, if any, to recognise the exceptions that it raises itself.
     code: CodeType | None = None
     options: ToolOptions = ToolOptions()
-    # How often a caller may use it, as an administrator has set it: "20/min"; None if not set.
+    # The rate limit for each caller that an administrator has set: "20/min"; None if not set.
     rate: str | None = None
-    # Whether the code says that it is a feature.
+    # Whether a mark in the code makes it a feature.
     is_marked: bool = True
     build: Callable[[], Self] | None = None
 
     @property
     def key(self) -> Key:
-        """The kind and the name, which no other feature of the site has both."""
+        """The kind and the name, together unique in the site."""
         return self.kind, self.name
 
     @cached_property
     def built(self) -> Self:
-        """The whole feature. Raises whatever ``build`` raises, which is called again then."""
+        """The complete feature. Raises the errors of ``build``, which is then called again."""
         return self if self.build is None else self.build()
 
     @property
     def schemas(self) -> Mapping[str, Mapping[str, Any]]:
-        """Its JSON Schemas by the words for them, such as "input schema"."""
+        """The JSON Schemas of the feature by label, such as "input schema"."""
         return {}
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it says that it changes nothing."""
+        """Whether it declares that it changes nothing."""
         return True
 
     @property
     def is_destructive(self) -> bool:
-        """Whether it says that it may destroy something."""
+        """Whether it declares that it may destroy something."""
         return False
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether its calls want a person's word, or may destroy."""
+        """Whether its calls require confirmation or may destroy something."""
         return self.options.confirm or self.is_destructive
 
     def definition(self, revision: Revision) -> dict[str, Any]:
-        """Return it as a list shows it at a revision (MCP schema, of its kind)."""
+        """Return its list entry at a revision (MCP schema, of its kind)."""
         raise NotImplementedError
 
 
@@ -130,7 +130,7 @@ AnyFeature = TypeVar("AnyFeature", bound=Feature)
 
 
 def dotted_name(value: Any) -> str:
-    """Return the dotted name of a function or a class; for another object that of its class."""
+    """Return the dotted name of a function or class, or of the class of any other object."""
     while isinstance(value, partial):
         value = value.func
     named = value if hasattr(value, "__qualname__") else type(value)

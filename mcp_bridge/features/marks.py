@@ -1,8 +1,8 @@
 """
-The marks that make functions tools: of one, of the methods of a class, of a namespace.
+Marks that make tools of a function, the methods of a class, or a namespace.
 
-A mark is data: ``mcp_tool`` writes its options on the function and returns that very function. A
-source (``mcp_bridge.sources``) finds marked functions later and makes a ``Tool`` of each.
+A mark is data: ``mcp_tool`` stores its options on the function and returns the same function. A
+source (``mcp_bridge.sources``) later finds marked functions and makes a ``Tool`` of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOOLSET: Final = "__mcp_toolset__"
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # RFC 6749, section 3.3.
 SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
-# The type of each option that has a plain one, and its words for an error.
+# The type of each option that can be checked by type, and its name in error messages.
 _TYPES: Final[dict[str, tuple[Any, str]]] = {
     **dict.fromkeys(("public", "confirm", "exposed", "deprecated"), (bool, "True or False")),
     **dict.fromkeys(
@@ -42,16 +42,15 @@ class ToolOptions:
     """
     The options of ``@mcp_tool``.
 
-    ``name`` is the procedure's where it is not given, ``description`` the docstring's; titles and
+    ``name`` defaults to the procedure's name, ``description`` to the docstring; titles and
     descriptions may be lazy translations. ``read_only``, ``destructive``, ``idempotent`` and
     ``open_world`` are MCP's hints and are sent as given, as are ``icons`` and ``meta``. The caller
     needs all ``permissions`` ("app.codename"), unless the tool is ``public``, and a credential that
-    has scopes (OAuth's) needs all ``scopes``; one that is not ``exposed``, or ``deprecated``, is
-    no tool.
-    ``input_schema`` and ``output_schema`` replace those made from the type hints. ``throttle`` is
-    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; with ``confirm`` each
-    call waits for a person's confirmation. ``precheck`` takes parameters of the tool by name, and
-    raises, or returns False, where a call with these arguments may not be made.
+    has scopes (OAuth) needs all ``scopes``. A function that is not ``exposed``, or is
+    ``deprecated``, is not served. ``input_schema`` and ``output_schema`` replace the schemas made
+    from the type hints. ``throttle`` is a rate limit for each caller ("20/min"), or a name in
+    THROTTLE_RATES. With ``confirm``, each call requires confirmation by a person. ``precheck``
+    takes parameters of the tool by name, and raises or returns False to refuse a call with them.
     """
 
     name: str | None = None
@@ -73,11 +72,11 @@ class ToolOptions:
     meta: JSONObject | None = None
     throttle: str | None = None
     precheck: Callable[..., object] | None = None
-    # The names of those that are written in the mark.
+    # The names of the options that the mark sets.
     given: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Lazy translations are Django's, and only str() makes text of them.
+        # Lazy translations are Django's promises, which only str() converts.
         django = sys.modules.get("django.utils.functional")
         text: Any = str | None if django is None else str | None | django.Promise
         texts = dict.fromkeys(("title", "description"), (text, "a string or a lazy translation"))
@@ -89,17 +88,17 @@ class ToolOptions:
         self._expect(all(isinstance(icon, Mapping) for icon in self.icons), "icons", "mappings")
         if self.name is not None and not TOOL_NAME.fullmatch(self.name):
             raise ValueError(
-                f"mcp_tool(name={self.name!r}): a tool's name has 1 to 128 of the characters "
+                f"mcp_tool(name={self.name!r}): a tool name consists of 1 to 128 of the characters "
                 "A-Z a-z 0-9 _ - and '.'."
             )
         if wrong := next((each for each in self.scopes if not SCOPE.fullmatch(each)), None):
             raise ValueError(
-                f"mcp_tool(scopes={wrong!r}): the name of a scope has no spaces, quotes and "
-                "backslashes; give several as a list."
+                f"mcp_tool(scopes={wrong!r}): a scope must not contain spaces, quotes or "
+                "backslashes; give several scopes as a list."
             )
         if self.public and (self.permissions or self.scopes):
             raise ValueError(
-                "mcp_tool(public=True) opens the tool to everybody, so it cannot ask for "
+                "mcp_tool(public=True) opens the tool to everyone, so it cannot require "
                 "permissions or scopes as well: drop one of them."
             )
         if self.throttle and "/" in self.throttle:
@@ -119,11 +118,11 @@ class ToolOptions:
 
     def under(self, shared: ToolOptions) -> ToolOptions:
         """
-        Return these options where a class or a namespace has some for all of its tools.
+        Return these options merged with those that a class or namespace sets for all its tools.
 
-        Permissions and scopes add up; any other option that is given here wins. A tool that is
-        public itself asks for none, and one that asks for some is not public. Raises ValueError
-        where the two contradict each other.
+        Permissions and scopes add up; any other option that is given here wins. A tool marked
+        public itself requires none, and a tool that requires some is not public. Raises ValueError
+        if the two contradict each other.
         """
         names = self.given | shared.given
         both = {name: getattr(self if name in self.given else shared, name) for name in names}
@@ -133,13 +132,13 @@ class ToolOptions:
         if both["permissions"] or both["scopes"]:
             both["public"] = False
         merged = ToolOptions(**both)
-        # So that they can be under others in turn.
+        # So that they can be merged with others in turn.
         object.__setattr__(merged, "given", frozenset(both))
         return merged
 
     @property
     def annotations(self) -> dict[str, bool]:
-        """Return the hints that were given, by their names in MCP's ToolAnnotations."""
+        """The hints that were given, by their names in MCP's ToolAnnotations."""
         hints = {
             "readOnlyHint": self.read_only,
             "destructiveHint": self.destructive,
@@ -150,7 +149,7 @@ class ToolOptions:
 
 
 class SharedOptions(TypedDict, total=False):
-    """The options of ``mcp_tool`` that several tools may have in common."""
+    """The options of ``mcp_tool`` that several tools can share."""
 
     read_only: bool | None
     destructive: bool | None
@@ -188,27 +187,27 @@ def mcp_tool(**options: Unpack[OwnOptions]) -> Callable[[F], F]: ...
 
 def mcp_tool(function: Any = None, /, **options: Any) -> Callable[..., object]:
     """
-    Mark a function as an MCP tool, and return the very function that was given.
+    Mark a function as an MCP tool, and return the same function.
 
     Used bare (``@mcp_tool``) or called (``@mcp_tool(read_only=True)``), above or below the
     decorator that registers the function as a procedure. The options are those of ``ToolOptions``;
-    ``permissions``, ``scopes`` and ``icons`` may be one or several.
+    ``permissions``, ``scopes`` and ``icons`` take one value or several.
 
-    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name, of
-    a scope too, or options that contradict each other.
+    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal tool or
+    scope name, or for options that contradict each other.
     """
     checked = options_in("mcp_tool", options)
 
     def mark(function: Callable[..., object]) -> Callable[..., object]:
         # A static method is callable, and a class method is not.
         if not callable(function) and not isinstance(function, classmethod):
-            raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
+            raise TypeError(f"mcp_tool() marks functions; {function!r} is not a function.")
         try:
             setattr(function, MARK, checked)
         except AttributeError:
             raise TypeError(
-                f"mcp_tool() cannot mark {function!r}, which keeps no mark: mark the function "
-                "in its class, or a function that calls this one."
+                f"mcp_tool() cannot mark {function!r}, which does not accept attributes: mark the "
+                "function in its class, or a function that calls this one."
             ) from None
         return function
 
@@ -218,10 +217,10 @@ def mcp_tool(function: Any = None, /, **options: Any) -> Callable[..., object]:
 @dataclass(frozen=True, slots=True)
 class Toolset:
     """
-    The mark of a class: what stands before its tools' names, and their shared options.
+    The mark of a class: the prefix and shared options of its tools.
 
-    ``prefix`` is None where it is not given. ``actions`` name methods that are tools without a mark
-    of their own, of a view of Django REST framework.
+    ``prefix`` is None if not given. ``actions`` are the names of a Django REST framework view's
+    methods that are tools without a mark.
     """
 
     prefix: str | None
@@ -243,14 +242,14 @@ def mcp_toolset(
     kind: Any = None, /, *, prefix: str | None = None, actions: Iterable[str] = (), **options: Any
 ) -> Callable[..., object]:
     """
-    Mark a class whose methods with ``@mcp_tool`` are tools, and return that very class.
+    Mark a class whose methods with ``@mcp_tool`` are tools, and return the same class.
 
-    ``prefix`` (default: the class's name as ``snake_case``; "" for none) and the method's name make
-    the tool's. ``options`` are those of ``mcp_tool`` that the tools have in common: permissions and
-    scopes add up with those of a method's own mark, and of any other option the method's wins. A
-    subclass is no toolset by the mark of its base. ``actions`` are for a view of Django REST
-    framework: names of its actions, or of HTTP methods ("get"), that are tools without a mark.
-    Raises TypeError and ValueError as ``mcp_tool`` does.
+    A tool's name is ``prefix`` (default: the class's name as ``snake_case``; "" for none) and the
+    method's name. ``options`` are the options of ``mcp_tool`` that all tools share: permissions and
+    scopes are added to those of a method's own mark; for any other option the method's value wins.
+    Subclasses do not inherit the mark. ``actions`` are for a view of Django REST framework: names
+    of its actions, or of HTTP methods ("get"), that are tools without a mark. Raises TypeError and
+    ValueError as ``mcp_tool`` does.
     """
     shared = _checked("mcp_toolset", [*SharedOptions.__annotations__], options)
     if not isinstance(prefix, str | None):
@@ -260,7 +259,7 @@ def mcp_toolset(
 
     def mark(kind: type) -> type:
         if not isinstance(kind, type):
-            raise TypeError(f"mcp_toolset() marks classes, and {kind!r} is not one.")
+            raise TypeError(f"mcp_toolset() marks classes; {kind!r} is not a class.")
         setattr(kind, _TOOLSET, Toolset(prefix, shared, (*actions,)))
         return kind
 
@@ -269,37 +268,37 @@ def mcp_toolset(
 
 def mcp_namespace(namespace: object, /, **options: Unpack[SharedOptions]) -> None:
     """
-    Make tools of all procedures of a namespace of django-modern-rpc, with shared options.
+    Make tools of all procedures of a django-modern-rpc namespace, with shared options.
 
-    A procedure's own mark is under these options as a method's is under those of its class
-    (``mcp_toolset``). Procedures that are registered later count as well. Raises TypeError for what
-    is no namespace, and TypeError and ValueError as ``mcp_tool`` does.
+    A procedure's own mark is merged with these options as a method's mark is with those of its
+    class (``mcp_toolset``). Procedures registered later are included. Raises TypeError if it is not
+    a namespace, and TypeError and ValueError as ``mcp_tool`` does.
     """
     shared = _checked("mcp_namespace", [*SharedOptions.__annotations__], options)
     if not isinstance(getattr(namespace, "procedures", None), Mapping):
-        raise TypeError(f"mcp_namespace() marks an RpcNamespace, and {namespace!r} is not one.")
+        raise TypeError(f"mcp_namespace() marks an RpcNamespace; {namespace!r} is not one.")
     _namespaces[namespace] = shared
 
 
-# Not on the namespace itself, which nothing leads to once a server has taken its procedures.
+# Not stored on the namespace, which cannot be found once a server has registered its procedures.
 _namespaces: WeakKeyDictionary[Any, ToolOptions] = WeakKeyDictionary()
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class as a tool's name has it: ``OrderTools`` as "order_tools"."""
+    """Return the name of a class in snake case: "order_tools" for ``OrderTools``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", name).lower()
 
 
 def options_in(where: str, given: Mapping[str, Any]) -> ToolOptions:
-    """Return options of ``mcp_tool``, also of a setting. Raises TypeError and ValueError."""
+    """Return options of ``mcp_tool`` from a mark or setting. Raises TypeError and ValueError."""
     known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
     return _checked(where, known, given)
 
 
 def _checked(mark: str, known: Iterable[str], options: Mapping[str, Any]) -> ToolOptions:
-    """Return the options of a mark. Raises TypeError and ValueError, as ``mcp_tool`` says."""
+    """Return the checked options of a mark. Raises the errors of ``mcp_tool``."""
     for name in (each for each in options if each not in known):
-        raise TypeError(f"{mark}() has no option {name!r}. Its options are: {', '.join(known)}.")
+        raise TypeError(f"{mark}(): unknown option {name!r}. Its options are: {', '.join(known)}.")
     several = {name: options.get(name, ()) for name in ("permissions", "scopes", "icons")}
     for name, value in several.items():
         if not isinstance(value, Iterable):
@@ -315,19 +314,19 @@ def _checked(mark: str, known: Iterable[str], options: Mapping[str, Any]) -> Too
 
 
 def options_of(function: object) -> ToolOptions | None:
-    """Return the options of a marked function, or None where there is no mark."""
+    """Return the options of a marked function, or None if it is not marked."""
     options = getattr(function, MARK, None)
     return options if isinstance(options, ToolOptions) else None
 
 
 def toolset_of(kind: type) -> Toolset | None:
-    """Return the mark of a class itself, or None: that of a base does not count."""
+    """Return the class's own mark, or None: marks of base classes do not count."""
     toolset = vars(kind).get(_TOOLSET)
     return toolset if isinstance(toolset, Toolset) else None
 
 
 def options_by_namespace() -> dict[object, ToolOptions]:
-    """Return the options of marked namespaces by each procedure's function."""
+    """Return the options of marked namespaces, by procedure function."""
     return {
         wrapper.func_or_coro: options
         for namespace, options in _namespaces.items()

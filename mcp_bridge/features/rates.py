@@ -1,4 +1,4 @@
-"""Parse rates as people write them: "20/min"."""
+"""Parse rates such as "20/min"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FORM: Final = re.compile("([1-9][0-9]{0,8})/(s|sec|second|m|min|minute|h|hour|d
 
 
 class Rate(NamedTuple):
-    """So many calls in so many seconds, which are one ``unit``; ``text`` is how it was written."""
+    """A number of calls in one ``unit`` of ``seconds``; ``text`` is the rate as written."""
 
     calls: int
     seconds: int
@@ -25,11 +25,11 @@ class Rate(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_rate(text: str) -> Rate:
-    """Return the rate that "20/min" says. Raises ValueError with the end of a sentence on it."""
+    """Return the rate of a text such as "20/min". Raises ValueError with the end of a sentence."""
     match = _FORM.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(
-            f"is {text!r}, which is no rate: write a number, a slash and s, min, hour or day, "
+            f"is {text!r}, which is not a rate: write a number, a slash and s, min, hour or day, "
             'such as "20/min"'
         )
     unit = next(unit for unit in _UNITS if unit.startswith(match[2]))

@@ -1,4 +1,4 @@
-"""Names that say of a value that it is a secret: of arguments, members and operations."""
+"""Recognise secrets by the names of arguments, members and operations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-# In lower case and without what divides words, so that API_KEY and apiKey are one; wherever they
-# stand in a name.
+# Matched anywhere in a name, which is lowercased and stripped of word separators first, so that
+# API_KEY and apiKey are equal.
 SENSITIVE: Final = (
     *("accesskey", "apikey", "authorization", "bearer", "cookie", "credential", "passphrase"),
     *("passwd", "password", "passcode", "privatekey", "secret", "sessionid", "sessionkey"),
     *("signature", "signingkey", "token"),
 )
-# Too short for that: words of their own.
+# Too short to match anywhere: matched as whole words.
 SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})
-# Words of operations that deal with credentials or sessions, whatever their arguments are called.
+# Words of operations that deal with credentials or sessions, regardless of their arguments.
 _ACTS: Final = frozenset(
     {"auth", "hijack", "impersonate", "login", "logout", "otp", "pwd", "signin", "signup"}
 )
@@ -25,19 +25,19 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def plain(name: str) -> str:
-    """Return a name in lower case, without what divides its words, accents and widths."""
+    """Return a name in lower case, without word separators, accents and width variants."""
     return _DIVIDERS.sub("", _decomposed(name)).lower()
 
 
 def _decomposed(text: str) -> str:
-    """Return a text in its plainest characters; of accents, marks of their own are left."""
+    """Return a text in compatibility decomposition (NFKD), which splits off accents."""
     return text if text.isascii() else unicodedata.normalize("NFKD", text)
 
 
 def names_secret(
     text: str, parts: Iterable[str] = SENSITIVE, words: frozenset[str] = SENSITIVE_WORDS
 ) -> bool:
-    """Return whether a name, or any name in a text, is that of a secret; ``parts`` are plain."""
+    """Return whether a name, or any name in a text, is a secret's; ``parts`` are ``plain()``."""
     whole = plain(text)
     return any(part in whole for part in parts) or any(
         word.lower() in words for word in _WORDS.findall(_decomposed(text))
@@ -45,5 +45,5 @@ def names_secret(
 
 
 def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:
-    """Return whether the name of an operation says that it makes, changes or reads secrets."""
+    """Return whether an operation, by its name, creates, changes or reads secrets."""
     return names_secret(name, parts, _ACTS)

@@ -1,4 +1,4 @@
-"""Tools of every source, and calls of them."""
+"""Tools of every source, and their calls."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mcp_bridge.protocol.revisions import Revision
 
 
 def _not_built(*given: object) -> Any:
-    raise RuntimeError("The tool has no check, invoke and encode, or was not built.")
+    raise RuntimeError("The tool lacks check, invoke and encode, or was not built.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool(Feature):
     """
-    A tool; the sources of tools differ in how they fill its callables.
+    A tool, with callables that its source provides.
 
-    ``check`` takes the arguments of a call as JSON values and returns them as the values that
-    ``invoke`` wants, by parameter name; it raises InvalidArguments. ``invoke`` runs the tool and
-    may be a coroutine function. ``encode`` makes a CallToolResult of what it returned.
-    ``convert_error`` gives the source's own error handler a word on what it raised. ``precheck``
-    raises, or returns False, where a call may not be made with its arguments; it may be a coroutine
-    function too, and what it writes is undone.
+    ``check`` takes the arguments of a call as JSON values and returns the values for ``invoke`` by
+    parameter name; it raises InvalidArguments. ``invoke`` runs the tool and may be a coroutine
+    function. ``encode`` converts its return value to a CallToolResult. ``convert_error`` lets the
+    source's error handler replace an exception that it raised. ``precheck`` raises or returns False
+    to refuse a call by its arguments; it may be a coroutine function too, and its writes are rolled
+    back.
     """
 
     kind: ClassVar[str] = "tool"
@@ -42,13 +42,13 @@ class Tool(Feature):
     precheck: Callable[[ToolCall], Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, bool] = field(default_factory=dict)
-    # The names in x-mcp-header, and the path of the argument that each mirrors.
+    # The names in x-mcp-header, each with the path of the argument that it mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Whether to check its arguments runs no code of the site's own and asks no database.
+    # Whether checking its arguments runs none of the site's code and no query.
     is_plain: bool = False
-    # Whether it may raise InputRequired, after which nothing that it wrote may stay.
+    # Whether it may raise InputRequired, after which its writes must be rolled back.
     may_elicit: bool = False
-    # The databases in which it has no transaction around it (Django's non_atomic_requests).
+    # The databases without a transaction around its calls (Django's non_atomic_requests).
     non_atomic: frozenset[str] = frozenset()
 
     @cached_property
@@ -58,12 +58,12 @@ class Tool(Feature):
 
     @cached_property
     def is_read_only(self) -> bool:
-        """Whether it says that it changes nothing (MCP schema, ``readOnlyHint``)."""
+        """Whether it declares that it changes nothing (MCP schema, ``readOnlyHint``)."""
         return self.annotations.get("readOnlyHint", False)
 
     @cached_property
     def is_destructive(self) -> bool:
-        """Whether it says that it may destroy something (MCP schema, ``destructiveHint``)."""
+        """Whether it declares that it may destroy something (MCP schema, ``destructiveHint``)."""
         return self.annotations.get("destructiveHint", False)
 
     @property
@@ -74,7 +74,7 @@ class Tool(Feature):
         return schemas
 
     def definition(self, revision: Revision) -> dict[str, Any]:
-        """Return the tool as ``tools/list`` shows it at a revision (MCP schema, ``Tool``)."""
+        """Return its entry in ``tools/list`` at a revision (MCP schema, ``Tool``)."""
         fields: dict[str, Any] = {
             "name": self.name,
             "title": str(self.title) if self.title is not None else None,
@@ -91,12 +91,11 @@ class Tool(Feature):
 
 class ToolCall(NamedTuple):
     """
-    One call of a tool: the checked arguments as Python values, by parameter name.
+    One call of a tool, with its checked arguments as Python values by parameter name.
 
-    ``sent`` are the arguments as JSON values, as they came. ``binding`` tells the call from others
-    where a person confirms it, ``confirmed_at`` is when one has agreed to it, and ``approval`` in
-    which row of the approval queue, if it was there. ``round`` is 1, plus one
-    for each time that the client has answered.
+    ``sent`` are the arguments as JSON values, as received. ``binding`` identifies the call for its
+    confirmation, ``confirmed_at`` is the time of that, and ``approval`` the row of the approval
+    queue, if any. ``round`` is 1, plus one for each response to an input request.
     """
 
     tool: Tool
@@ -110,5 +109,5 @@ class ToolCall(NamedTuple):
 
     @property
     def confirmed(self) -> bool:
-        """Whether a person has agreed to this call."""
+        """Whether a person has confirmed this call."""
         return self.confirmed_at is not None

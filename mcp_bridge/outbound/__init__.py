@@ -1,1 +1,1 @@
-"""Requests to other servers: which addresses may be reached, and the client."""
+"""Requests to other servers: the HTTP client and the addresses that it may reach."""

@@ -1,4 +1,4 @@
-"""Addresses: the network of a caller, and those that secrets and connections may go to."""
+"""Judge addresses: the network of a caller, and allowed targets of secrets and connections."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
-# Other names of this machine may lead elsewhere.
+# Other names of this machine may resolve elsewhere.
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-# Addresses of IPv4 in the last four bytes (RFC 6052).
+# The last four bytes are an IPv4 address (RFC 6052).
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
@@ -19,8 +19,8 @@ def network_of(address: str) -> str:
     """
     Return the network that counts as one caller: an IPv4 address or an IPv6 /64 (RFC 6177).
 
-    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is unwrapped, and a port is left out; other
-    text is unchanged.
+    An IPv4-mapped address (``::ffff:192.0.2.1``) is unwrapped and a port is removed; other text is
+    returned unchanged.
     """
     if address.startswith("["):
         address = address[1:].partition("]")[0]
@@ -36,7 +36,7 @@ def network_of(address: str) -> str:
 
 
 def is_https_or_loopback(url: str) -> bool:
-    """Return whether nobody on the way reads what is sent to an address."""
+    """Return whether data sent to a URL cannot be read in transit."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -46,7 +46,7 @@ def is_https_or_loopback(url: str) -> bool:
 
 
 def is_redirect_uri(uri: str) -> bool:
-    """Return whether clients may register an address: every parser reads one host and port."""
+    """Return whether clients may register a URI: all parsers must agree on its host and port."""
     try:
         parts = urlsplit(uri)
         has_port = parts.port != 0
@@ -58,21 +58,21 @@ def is_redirect_uri(uri: str) -> bool:
 
 def is_global(text: str) -> bool:
     """
-    Return whether an address is one of the public internet, and all that it holds are.
+    Return whether an address, and any IPv4 address embedded in it, is on the public internet.
 
-    For addresses that somebody else names. Raises ValueError for what is no address.
+    For addresses from outside the site. Raises ValueError if it is not an address.
     """
     return all(each.is_global and not each.is_multicast for each in _meant(text))
 
 
 def is_host(text: str) -> bool:
     """
-    Return whether an address is that of a host, of a private network or of the internet.
+    Return whether an address is that of a host, in a private network or on the internet.
 
-    For addresses that the site itself names: those of its own networks are meant. The ones of the
-    link alone, at which clouds give away credentials, never are. Raises ValueError for no address.
+    For addresses that the site configures, which may be private. Link-local ones, where clouds
+    serve credentials, are refused. Raises ValueError if it is not an address.
     """
-    # IPv6 calls reserved what has no use yet, and the loopback address as well.
+    # In IPv6, unassigned addresses and the loopback address are reserved too.
     return not any(
         (each.is_link_local or each.is_multicast or each.is_unspecified)
         or (each.is_reserved and not (each.is_loopback or each.is_global))
@@ -81,8 +81,8 @@ def is_host(text: str) -> bool:
 
 
 def _meant(text: str) -> Iterator[Address]:
-    """Yield an address, and those of IPv4 that stand in it."""
-    # Without the name of an interface, which is no part of the address.
+    """Yield an address and the IPv4 addresses embedded in it."""
+    # Without the interface name, which is not part of the address.
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -91,6 +91,6 @@ def _meant(text: str) -> Iterator[Address]:
         embedded = [each for each in inner if each is not None]
         yield from embedded
         if address.ipv4_mapped is not None or address in _NAT64:
-            # Nothing but another way to write that one.
+            # Only another spelling of the IPv4 address.
             return
     yield address

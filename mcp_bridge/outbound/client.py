@@ -1,10 +1,10 @@
 """
-Requests to other services, under the rules that every way out of the site keeps.
+Send requests to other services, under the rules for all outgoing connections of the site.
 
-The name of a server is looked up once for a connection, all its addresses are judged, and the
-connection goes to one of those: no redirect, proxy or variable of the environment leads elsewhere.
-A call has one deadline, however slowly its bytes come, and its answer a size, measured after
-decompression. Imports httpcore2, which only sites with an extra have.
+A server's name is resolved once for each connection, all its addresses are checked, and the
+connection goes to one of them; redirects, proxies and environment variables are ignored. A call has
+one deadline, however slowly bytes arrive, and its response a size limit, which applies after
+decompression. Imports httpcore2, which is only installed with an extra.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ import httpcore2
 from mcp_bridge.outbound.addresses import is_host
 
 MAX_CONNECTIONS: Final = 20
-# As long as most servers keep a connection open that nobody uses.
+# Seconds that most servers keep an idle connection open.
 _KEEP_ALIVE: Final = 5.0
-# When the call of this thread ends, by monotonic().
+# The deadline of this thread's call, by monotonic().
 _DEADLINE: Final[ContextVar[float]] = ContextVar("mcp_bridge_deadline")
 
 
 class OutboundError(Exception):
     """
-    A request had no answer; the text is a phrase for callers, such as "did not answer in time".
+    Raised if a request gets no response; the text is a phrase such as "did not answer in time".
 
-    It names no address. ``is_sent`` says whether the service may have had the request.
+    The text does not contain addresses. ``is_sent``: whether the service may have received it.
     """
 
     def __init__(self, text: str, *, is_sent: bool = True) -> None:
@@ -45,7 +45,7 @@ class OutboundError(Exception):
 
 
 class Received(NamedTuple):
-    """An answer: the names of its headers are in lower case, and its body is decompressed."""
+    """A response, with header names in lower case and the body decompressed."""
 
     status: int
     headers: dict[str, str]
@@ -54,12 +54,12 @@ class Received(NamedTuple):
 
 class Outbound:
     """
-    Sends requests to one server, such as ``https://billing.example.internal/v2``.
+    A client for one server, such as ``https://billing.example.internal/v2``.
 
-    ``timeout`` is how long a call may take in all, in seconds, and ``max_bytes`` how long an answer
-    may be. ``allows`` judges addresses. Connections are kept and used again by all threads of a
-    process. ``ca_file`` has the certificates of who may vouch for the server, in place of the
-    system's. Raises ValueError for what is no address of a server, and OSError for such a file.
+    ``timeout`` is the total time of a call in seconds, ``max_bytes`` the longest response.
+    ``allows`` decides whether an address may be used. The threads of a process share a pool of
+    connections. ``ca_file`` has the CA certificates to trust instead of the system's. Raises
+    ValueError for an invalid server URL, and OSError if the file cannot be read.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Outbound:
     ) -> None:
         parts = urlsplit(server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{server!r} is no address such as https://service.example")
+            raise ValueError(f"{server!r} is not a URL such as https://service.example")
         if parts.query or parts.fragment or parts.username is not None:
             raise ValueError(f"{server!r} has more than a scheme, a host, a port and a path")
         self.origin = httpcore2.URL(
             scheme=parts.scheme, host=parts.hostname, port=parts.port, target=b"/"
         )
-        # With the brackets of an address of IPv6.
+        # With the brackets of an IPv6 address.
         self.host = parts.netloc
         self.base = parts.path.rstrip("/")
         self.timeout = timeout
@@ -94,10 +94,10 @@ class Outbound:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
     ) -> Received:
         """
-        Send a request and return the answer, whatever its status.
+        Send a request and return the response with any status.
 
-        ``target`` is the path below that of the server, with its query string, both
-        percent-encoded: it is sent as it is. Raises OutboundError.
+        ``target`` is the path below the server's path, with its query string, both
+        percent-encoded; it is sent unchanged. Raises OutboundError.
         """
         url = httpcore2.URL(
             scheme=self.origin.scheme,
@@ -107,7 +107,7 @@ class Outbound:
         )
         fields = {"Host": self.host, "Accept-Encoding": "gzip", **headers}
         token = _DEADLINE.set(monotonic() + self.timeout)
-        # Of each step; that of the whole call is kept where bytes come and go.
+        # The timeout of each step; the deadline of the call is enforced by the network backend.
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), self.timeout)
         try:
             with self._connections().stream(
@@ -136,7 +136,7 @@ class Outbound:
             _DEADLINE.reset(token)
 
     def _connections(self) -> httpcore2.ConnectionPool:
-        """Return the connections of this process: those of its parent are not for it."""
+        """Return the pool of this process, which must not use its parent's connections."""
         with self._lock:
             if self._pool is None or self._pool[0] != os.getpid():
                 pool = httpcore2.ConnectionPool(
@@ -145,38 +145,38 @@ class Outbound:
                     keepalive_expiry=_KEEP_ALIVE,
                     network_backend=self._backend,
                 )
-                # With the source, which is made anew where the registry is.
+                # Closed with the source, which is rebuilt with the registry.
                 finalize(self, pool.close)
                 self._pool = (os.getpid(), pool)
             return self._pool[1]
 
     def _read(self, chunks: Iterable[bytes], coding: str) -> bytes:
-        """Return a body, decompressed, of at most ``max_bytes``. Raises OutboundError."""
+        """Return the decompressed body, at most ``max_bytes``. Raises OutboundError."""
         read = bytearray()
         decoder = zlib.decompressobj(zlib.MAX_WBITS | 16) if coding.lower() == "gzip" else None
         if decoder is None and coding.lower() not in ("", "identity"):
             raise OutboundError(
-                f"answered in the encoding {coding[:20]!r}, which was not asked for"
+                f"answered in the encoding {coding[:20]!r}, which was not requested"
             )
         for chunk in chunks:
             if decoder is None:
                 read += chunk
             else:
-                # No more than what shows that it is too much: a bomb is not unpacked.
+                # At most one byte above the limit: decompression bombs are not unpacked.
                 try:
                     read += decoder.decompress(chunk, self.max_bytes + 1 - len(read))
                 except zlib.error as why:
-                    raise OutboundError("answered with what is no gzip") from why
+                    raise OutboundError("answered with invalid gzip data") from why
             if len(read) > self.max_bytes:
                 raise OutboundError(
-                    f"answered with more than {self.max_bytes} bytes, which are not read; ask for "
+                    f"answered with more than {self.max_bytes} bytes, which is the limit; request "
                     "less"
                 )
         return bytes(read)
 
 
 class _JudgingBackend(httpcore2.NetworkBackend):
-    """Connects to addresses that were judged, and ends every step at the deadline of the call."""
+    """A backend that connects only to allowed addresses and enforces the call's deadline."""
 
     def __init__(self, allows: Callable[[str], bool]) -> None:
         self.allows = allows
@@ -190,16 +190,16 @@ class _JudgingBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
-        """Connect to the first address of a host that answers, if all of them are allowed."""
+        """Connect to the first reachable address of a host, if all of them are allowed."""
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as why:
-            raise httpcore2.ConnectError(f"The host {host} is not known: {why}") from why
+            raise httpcore2.ConnectError(f"The host {host} cannot be resolved: {why}") from why
         addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
         refused = [each for each in addresses if not self.allows(each)]
         if refused:
-            raise httpcore2.ConnectError(f"{host} leads to {refused[0]}, which is not allowed")
-        error: Exception = httpcore2.ConnectError(f"{host} has no address")
+            raise httpcore2.ConnectError(f"{host} resolves to {refused[0]}, which is not allowed")
+        error: Exception = httpcore2.ConnectError(f"{host} does not have an address")
         for address in addresses:
             try:
                 stream = self.inner.connect_tcp(
@@ -212,7 +212,7 @@ class _JudgingBackend(httpcore2.NetworkBackend):
 
 
 class _TimedStream(httpcore2.NetworkStream):
-    """A connection of which every step ends at the deadline of the call that it is used for."""
+    """A connection whose every step ends at the deadline of the current call."""
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self.inner = inner
@@ -242,7 +242,7 @@ class _TimedStream(httpcore2.NetworkStream):
 def remaining(
     timeout: float | None, error: type[Exception] = httpcore2.ConnectTimeout
 ) -> float | None:
-    """Return the seconds that a step may take; raises the error where the call has none left."""
+    """Return the seconds that a step may take. Raises ``error`` if the deadline has passed."""
     deadline = _DEADLINE.get(None)
     if deadline is None:
         return timeout

@@ -1,4 +1,4 @@
-"""MCP as data, with the standard library only: bytes and headers in, a reply out (``answer``)."""
+"""MCP as data, using only the standard library: bytes and headers in, a reply out (``answer``)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from mcp_bridge.protocol.jsonrpc import JSONObject, encode
 from mcp_bridge.protocol.revisions import Revision
 
-# The names of members that are spelled in another way here.
+# Members of the schema whose Python names differ.
 _SPELLED = {"mime_type": "mimeType"}
 
 
@@ -46,7 +46,7 @@ class TextContent(ContentBlock):
         if not isinstance(self.text, str):
             raise TypeError(f"TextContent holds a str, not a {type(self.text).__name__}")
         if self.annotations is None and self.meta is None:
-            # What nearly every result is, written without the detour over a dict.
+            # Nearly every result is such a block: skip the intermediate dict.
             return b'{"type":"text","text":' + encode(self.text) + b"}"
         return ContentBlock.to_json(self)
 
@@ -74,7 +74,7 @@ class AudioContent(_Media):
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink(ContentBlock):
-    """The address of something the client may fetch itself. ``size`` is in bytes."""
+    """The URI of a resource that the client may fetch. ``size`` is in bytes."""
 
     type: ClassVar[str] = "resource_link"
     uri: str
@@ -111,25 +111,24 @@ class CallToolResult:
     The result of a tool call (MCP schema, ``CallToolResult``).
 
     ``structured`` is the value of ``structuredContent``: a JSON object, or the JSON text of one
-    (bytes) where it is written already, which is then sent as it is. ``meta`` is sent as ``_meta``.
+    (bytes), which is sent unchanged. ``meta`` is sent as ``_meta``.
     """
 
     content: Sequence[ContentBlock] = ()
     structured: JSONObject | bytes | None = None
     is_error: bool = False
     meta: JSONObject = field(default_factory=dict)
-    # All members but _meta as JSON text, by revision: measured first, and sent later.
+    # All members except _meta as JSON text, by revision: measured first, sent later.
     _written: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # The content as JSON text, where it is written already.
+    # The content as JSON text, if already serialised.
     _content: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of_json(cls, text: str, plain: bytes, structured: bytes) -> CallToolResult:
         """
-        Return the result that shows a value as text and has it as structured content.
+        Return a result with a value both as text and as structured content.
 
-        ``plain`` is its JSON text, as short as it can be, and ``text`` the same, or the string
-        that it says.
+        ``plain`` is its compact JSON text; ``text`` is the same, or the string if it is one.
         """
         result = cls(content=[TextContent(text)], structured=structured)
         if not plain.startswith(b'"'):
@@ -139,12 +138,12 @@ class CallToolResult:
 
     @classmethod
     def error(cls, text: str, meta: JSONObject | None = None) -> CallToolResult:
-        """Return a failed call's result, with the text that the model reads."""
+        """Return the result of a failed call, with the text for the model."""
         return cls(content=(TextContent(text),), is_error=True, meta=meta or {})
 
     @property
     def structured_content(self) -> JSONObject | None:
-        """The value of ``structuredContent``, read from its JSON text where it is written."""
+        """The value of ``structuredContent``, parsed if it is stored as JSON text."""
         if isinstance(self.structured, bytes):
             value: JSONObject = json.loads(self.structured)
             return value
@@ -152,9 +151,9 @@ class CallToolResult:
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
         """
-        Return JSON text; ``server_meta``, a JSON object, joins its ``_meta``.
+        Return JSON text; ``server_meta``, a JSON object, is merged into ``_meta``.
 
-        Raises ValueError or TypeError where the result holds what JSON cannot.
+        Raises ValueError or TypeError if the result contains values that JSON cannot represent.
         """
         meta = encode({**self.meta, **json.loads(server_meta)}) if self.meta else server_meta
         members = self._written.get(revision.version) or self._write(revision)
@@ -170,7 +169,7 @@ class CallToolResult:
         if structured is not None and revision.structured_content and not self.is_error:
             written = structured if isinstance(structured, bytes) else encode(structured)
             if not written.startswith(b"{"):
-                raise ValueError("structured content is a JSON object")
+                raise ValueError("structured content must be a JSON object")
             members.append(b'"structuredContent":' + written)
         members.append(b'"isError":true' if self.is_error else b'"isError":false')
         if revision.modern:
@@ -180,7 +179,7 @@ class CallToolResult:
 
 
 def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
-    """Return the block, or text in its place where the revision has no such block."""
+    """Return the block, or a text block if the revision does not support its type."""
     if block.type in revision.content_types:
         return block
     if isinstance(block, ResourceLink):

@@ -10,32 +10,32 @@ from typing import ClassVar, TypeAlias
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
 from mcp_bridge.protocol.text import cut
 
-# Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
+# Nested capabilities as in MCP: {"elicitation": {"url": {}}}.
 _Capabilities: TypeAlias = dict[str, "_Capabilities"]
 
 
 class ProtocolError(Exception):
-    """An error that is sent to the client, with its text, which therefore holds nothing secret."""
+    """An error that is sent to the client. Its text must not contain secrets."""
 
     code: ClassVar[int]
     http_status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
-    # The error code on record for a call that is refused with this error.
+    # The error code in the record of a call refused with this error.
     refusal: ClassVar[str] = "invalid"
     # HTTP headers that the response must have.
     headers: Mapping[str, str] = MappingProxyType({})
-    # The result to send in its place where the answer has no HTTP status of its own.
+    # The result to send instead if the reply cannot have its own HTTP status.
     result: object = None
 
     def __init__(self, message: str, *, data: object = None) -> None:
-        """Take the message and the data of the JSON-RPC error; None for no data."""
+        """Store the message and the data of the JSON-RPC error; None for no data."""
         super().__init__(message)
         self.data = data
-        # The id to send back, set where the refused message had a readable one.
+        # The id to send back, set if the refused message had a readable one.
         self.request_id: str | int | None = None
 
     @property
     def message(self) -> str:
-        """Return the text that is sent."""
+        """The text that is sent."""
         return str(self)
 
 
@@ -65,20 +65,19 @@ class MethodNotFoundError(ProtocolError):
 
 
 class InvalidParamsError(ProtocolError):
-    # HTTP 200: a 400 without one of the modern codes makes dual-era clients fall back to
-    # initialize.
+    # HTTP 200: dual-era clients fall back to initialize on a 400 without a modern error code.
     code = -32602
     http_status = HTTPStatus.OK
 
 
 class MissingEnvelopeError(InvalidParamsError):
-    """A modern request lacks a member that must stand in ``params._meta``."""
+    """A modern request without a required member of ``params._meta``."""
 
     http_status = HTTPStatus.BAD_REQUEST
 
 
 class UnknownToolError(InvalidParamsError):
-    """No tool with that name, as far as this caller is concerned."""
+    """A tool name that is unknown, or hidden from this caller."""
 
     refusal = "unknown_tool"
 
@@ -92,7 +91,7 @@ class InternalError(ProtocolError):
 
 
 class UnavailableError(InternalError):
-    """The server cannot answer just now; the same request may succeed after some seconds."""
+    """A temporary failure: the same request may succeed after ``retry_after`` seconds."""
 
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
     refusal = "unavailable"
@@ -110,7 +109,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
-        """Take names ("elicitation.url"), and the client's version if that cannot declare any."""
+        """Take names ("elicitation.url"), and the client's version if it cannot declare any."""
         named = " and ".join(capabilities)
         required: _Capabilities = {}
         for name in capabilities:
@@ -118,14 +117,14 @@ class MissingRequiredClientCapabilityError(ProtocolError):
             for part in name.split("."):
                 inner = inner.setdefault(part, {})
         text = (
-            f"This request needs the client capability {named}: declare it in "
+            f"This request requires the client capability {named}: declare it in "
             "params._meta['io.modelcontextprotocol/clientCapabilities']."
         )
         if legacy is not None:
             who = "user" if set(required) == {"elicitation"} else "client"
             text = (
-                f"This tool asks its {who} ({named}), which needs MCP 2026-07-28: this client "
-                f"speaks MCP {legacy}."
+                f"This tool asks its {who} ({named}), which requires MCP 2026-07-28; "
+                f"this client uses MCP {legacy}."
             )
         super().__init__(text, data={"requiredCapabilities": required})
 
@@ -135,13 +134,13 @@ class UnsupportedProtocolVersionError(ProtocolError):
 
     def __init__(self, requested: str) -> None:
         super().__init__(
-            f"Unsupported protocol version: this server speaks {', '.join(SUPPORTED_VERSIONS)}.",
+            f"Unsupported protocol version: this server supports {', '.join(SUPPORTED_VERSIONS)}.",
             data={"supported": list(SUPPORTED_VERSIONS), "requested": requested[:64]},
         )
 
 
 class UnauthorizedError(ProtocolError):
-    """No credential, or one that does not hold. ``challenge`` is the WWW-Authenticate header."""
+    """A missing or invalid credential. ``challenge`` is the WWW-Authenticate header."""
 
     # Outside JSON-RPC's reserved range, as MCP requires of other codes.
     code = 401
@@ -160,10 +159,10 @@ class ForbiddenError(ProtocolError):
 
 class InsufficientScopeError(ForbiddenError):
     """
-    A credential without the scopes that are needed (RFC 6750, section 3.1).
+    A credential without the required scopes (RFC 6750, section 3.1).
 
-    ``challenge`` is the WWW-Authenticate header, with which a client asks its user for more, and
-    ``result`` what a model reads where there is no such header.
+    ``challenge`` is the WWW-Authenticate header, with which a client can request more scopes;
+    ``result`` is sent to the model if that header cannot be sent.
     """
 
     refusal = "insufficient_scope"
@@ -175,7 +174,7 @@ class InsufficientScopeError(ForbiddenError):
 
 
 class TooManyRequestsError(ProtocolError):
-    """The caller sends too much; ``retry_after`` are the seconds to wait, if they are known."""
+    """Too many requests from the caller; ``retry_after`` is in seconds, None if unknown."""
 
     code = 429
     http_status = HTTPStatus.TOO_MANY_REQUESTS
@@ -188,7 +187,7 @@ class TooManyRequestsError(ProtocolError):
 
 
 class BusyError(TooManyRequestsError):
-    """The server does as much at once as it may, whoever asks."""
+    """A server at its limit of concurrent work, for all callers."""
 
     code = 503
     http_status = HTTPStatus.SERVICE_UNAVAILABLE

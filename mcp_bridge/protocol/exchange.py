@@ -1,4 +1,4 @@
-"""Messages in, a reply out: where results and exceptions become bytes, and no exception is left."""
+"""Answer messages with a reply: convert results and all exceptions to bytes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from mcp_bridge.protocol.text import quoted
 logger = get_logger("mcp_bridge.protocol")
 
 _EMPTY: Final = b"{}"
-# Headers that mean something with the status of their error alone.
+# Headers that are meaningful only with the HTTP status of their error.
 _WITH_STATUS: Final = frozenset({"WWW-Authenticate", "Retry-After"})
-# Enum members cost a function call where they are looked up.
+# Looking up an enum member costs a function call.
 _OK: Final = HTTPStatus.OK
 _ACCEPTED: Final = HTTPStatus.ACCEPTED
-# The server_info that was sent last, which nobody changes, and its ``_meta`` as JSON.
+# The server_info that was sent last, which is never mutated, and its ``_meta`` as JSON.
 _latest_meta: tuple[JSONObject, bytes] = ({}, _EMPTY)
 
 
 class Encodable(Protocol):
-    """A result that writes itself."""
+    """A result that serialises itself."""
 
     def to_json(self, revision: Revision, server_meta: bytes) -> bytes | tuple[bytes, ...]: ...
 
 
-# The result of a request: a JSON object, or an object that writes itself as one.
+# The result of a request: a JSON object, or an object that serialises itself as one.
 Result: TypeAlias = JSONObject | Encodable
 
 
 class Reply(NamedTuple):
-    """What to send: an HTTP status, the JSON text (None for an empty body), and headers."""
+    """A reply: the HTTP status, the JSON text (None for an empty body), and headers."""
 
     status: HTTPStatus
     body: bytes | None = None
@@ -54,12 +54,12 @@ async def answer(
     server_info: JSONObject | None = None,
 ) -> Reply:
     """
-    Return the reply to what is in ``body``, a message or a batch of them.
+    Return the reply to ``body``, a message or a batch of messages.
 
-    ``handle`` returns the result of one request or raises ProtocolError; anything else that it
-    raises is logged, and the client reads one sentence. ``headers`` is None on a transport
-    without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
-    modern result carries in its ``_meta``.
+    ``handle`` returns the result of one request or raises ProtocolError; any other exception is
+    logged, and the client receives one sentence. ``headers`` is None on a transport without
+    headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which is sent in the
+    ``_meta`` of each modern result.
     """
     replies = []
     try:
@@ -78,7 +78,7 @@ async def answer(
             try:
                 result = await handle(request)
             except ProtocolError as error:
-                # Without an HTTP status of its own an answer says it in a result.
+                # Without its own HTTP status, the error is sent as a result.
                 if error.result is None or (batch is None and headers is not None):
                     raise
                 result = cast(Result, error.result)
@@ -101,7 +101,7 @@ def _response(request: Request, result: Result, server_info: JSONObject | None) 
         if server_info is not known:
             meta = jsonrpc.encode({requests.SERVER_INFO: server_info})
             _latest_meta = server_info, meta
-    # Asking whether it is a Mapping would cost each call of a tool more.
+    # Cheaper for tool calls than testing for a Mapping.
     to_json = getattr(result, "to_json", None)
     if to_json is not None:
         written = to_json(request.revision, meta)
@@ -113,19 +113,19 @@ def _response(request: Request, result: Result, server_info: JSONObject | None) 
     number = request.id
     written_id = b"%d" % number if isinstance(number, int) else jsonrpc.encode(number)
     parts = (written,) if isinstance(written, bytes) else written
-    # Joined once: a second copy of a large result takes longer than all else.
+    # Joined once: copying a large result again would take longer than everything else.
     return b"".join((b'{"jsonrpc":"2.0","id":', written_id, b',"result":', *parts, b"}"))
 
 
 def refuse(exception: Exception, request: Request | None = None) -> Reply:
-    """Return the reply where an exception, which is being handled, has ended a request."""
+    """Return the reply for the exception, being handled, that ended a request."""
     subject = "The request" if request is None else f"The request {quoted(request.method)}"
     error = exception if isinstance(exception, ProtocolError) else internal_error(subject)
     status, request_id = error.http_status, error.request_id
     if request is not None:
         request_id = request.id
-        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read;
-        # a challenge, and when to retry, it reads with the status alone.
+        # To a legacy client, 404 means that its session is gone, and 400 that the request was not
+        # read. It reads a challenge or Retry-After only with the matching status.
         keeps = request.revision.modern or not _WITH_STATUS.isdisjoint(error.headers)
         status = status if keeps else HTTPStatus.OK
     body = jsonrpc.error_response(request_id, error)
@@ -133,7 +133,7 @@ def refuse(exception: Exception, request: Request | None = None) -> Reply:
 
 
 def internal_error(subject: str) -> InternalError:
-    """Log the exception that is being handled, and return the error for the client."""
+    """Log the exception being handled, and return the error for the client."""
     reference = secrets.token_hex(6)
     logger.exception("%s failed (reference %s)", subject, reference)
     return InternalError(

@@ -1,7 +1,7 @@
 """
-The headers that mirror a modern request's body (MCP 2026-07-28, "Streamable HTTP").
+Check the headers that mirror a modern request's body (MCP 2026-07-28, "Streamable HTTP").
 
-Names are case-insensitive, values are not; blanks around a value do not count; a value in
+Names are case-insensitive, values are not; blanks around a value are ignored; a value in
 ``=?base64?…?=`` is decoded before it is compared.
 """
 
@@ -21,7 +21,7 @@ _PREFIX: Final = "=?base64?"
 _SUFFIX: Final = "?="
 _PARAMETER: Final = "Mcp-Param-"
 _PRINTABLE: Final = re.compile(r"[\t\x20-\x7e]*")
-# A whole number in a header; the digits are those that a JSON number may have.
+# An integer in a header, with as many digits as a JSON number may have.
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,309})(\.0+)?")
 
 
@@ -31,11 +31,11 @@ class Headers(NamedTuple):
     version: str | None = None
     method: str | None = None
     name: str | None = None
-    # The headers of parameters stand here; only few tools have them read.
+    # Contains the parameter headers, which only few tools use.
     environ: Mapping[str, object] = {}
 
     def check(self, version: str, method: str, name: str | None) -> None:
-        """Raise HeaderMismatchError unless the headers say what the body says; None for no name."""
+        """Raise HeaderMismatchError unless the headers match the body; None for no name."""
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
         if name is not None:
@@ -46,9 +46,9 @@ class Headers(NamedTuple):
         self, parameters: Mapping[str, Sequence[str]], arguments: JSONObject
     ) -> None:
         """
-        Raise HeaderMismatchError unless the Mcp-Param-* headers have the arguments' values.
+        Raise HeaderMismatchError unless the Mcp-Param-* headers match the arguments.
 
-        ``parameters`` gives the path of the argument that each name mirrors. A header without
+        ``parameters`` maps each name to the path of the argument that it mirrors. A header without
         its argument is refused as well: an intermediary may have acted on it.
         """
         for name, path in parameters.items():
@@ -60,15 +60,15 @@ class Headers(NamedTuple):
             if given is not None:
                 if expected is None:
                     raise HeaderMismatchError(
-                        f"Header mismatch: {header} was sent, but the body has nothing for it."
+                        f"Header mismatch: {header} was sent, but the body does not have its value."
                     )
                 if not _PRINTABLE.fullmatch(given):
                     raise HeaderMismatchError(
-                        f"Header mismatch: {header} holds what a header cannot; send it as "
-                        f"{_PREFIX}…{_SUFFIX}."
+                        f"Header mismatch: {header} has characters that headers cannot contain; "
+                        f"send it as {_PREFIX}…{_SUFFIX}."
                     )
                 given = decoded_header(header, given)
-                # A number in the one spelling that _text gives it.
+                # Normalise a number to the spelling of _text.
                 whole = _WHOLE.fullmatch(given) if type(value) in (int, float) else None
                 given = given if whole is None else str(int(whole[1]))
             if expected is not None:
@@ -88,7 +88,7 @@ def parameter_headers(
 
 
 def header_value(text: str) -> str:
-    """Return a text as a client writes it in a header: in Base64 where it is not plain."""
+    """Return a text as a client sends it in a header: in Base64 unless it is plain."""
     if text != text.strip() or not _PRINTABLE.fullmatch(text) or text.startswith(_PREFIX):
         return _encoded(text.encode("utf-8"))
     return text
@@ -104,7 +104,7 @@ def _at(value: object, path: Sequence[str]) -> object:
 
 
 def _text(value: object) -> str | None:
-    """Return a value as a header's text, or None for values without one: null, objects, arrays."""
+    """Return a value as header text, or None for null, objects and arrays."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -124,12 +124,12 @@ def _match(header: str, value: str | None, expected: str) -> None:
 
 
 def decoded_header(header: str, value: str) -> str:
-    """Return the value that a header says. Raises HeaderMismatchError for broken Base64."""
+    """Return the decoded value of a header. Raises HeaderMismatchError for invalid Base64."""
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
     with suppress(ValueError):
         raw = base64.b64decode(value[len(_PREFIX) : -len(_SUFFIX)], validate=True)
-        # Only one spelling of each value, so that no intermediary reads another one.
+        # Accept only the canonical encoding, so that no intermediary reads another value.
         if _encoded(raw) == value:
             return raw.decode("utf-8")
     raise HeaderMismatchError(f"Header mismatch: {header} is not valid Base64 of UTF-8 text.")

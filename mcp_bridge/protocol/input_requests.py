@@ -1,7 +1,7 @@
 """
-The requests that a server sends to a client before it gives a result, and their responses.
+Requests that a server sends to a client before it returns a result, and their responses.
 
-Names are those of the MCP schema; see MCP 2026-07-28, "Multi round-trip requests".
+Names follow the MCP schema; see MCP 2026-07-28, "Multi round-trip requests".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_bridge.protocol.text import quoted
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """A request to the client; ``capability`` is what it declares, such as "elicitation.url"."""
+    """A request to the client, which must declare ``capability``, such as "elicitation.url"."""
 
     method: ClassVar[str]
     capability: ClassVar[str]
@@ -48,7 +48,7 @@ class FormElicitRequest(InputRequest):
         return {"mode": "form", "message": self.message, "requestedSchema": dict(self.schema)}
 
     def is_declared(self, capabilities: JSONObject) -> bool:
-        # An empty object means forms, as it did before there were other modes.
+        # An empty object means forms, as before other modes were added.
         modes = capabilities.get("elicitation")
         return isinstance(modes, Mapping) and ("form" in modes or "url" not in modes)
 
@@ -58,7 +58,7 @@ class URLElicitRequest(InputRequest):
     """
     A URL for the client's user to visit, for data that must not pass through the client.
 
-    Raises ValueError for what no browser could visit.
+    Raises ValueError for a URL that a browser cannot visit.
     """
 
     method: ClassVar[str] = "elicitation/create"
@@ -69,7 +69,7 @@ class URLElicitRequest(InputRequest):
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"a question leads to an http or https URL, not to {quoted(self.url)}")
+            raise ValueError(f"the URL must be http or https, not {quoted(self.url)}")
 
     def params(self) -> dict[str, object]:
         return {"mode": "url", "message": self.message, "url": self.url}
@@ -77,7 +77,7 @@ class URLElicitRequest(InputRequest):
 
 @dataclass(frozen=True, slots=True)
 class CreateMessageRequest(InputRequest):
-    """A message that the client's model writes (MCP, "Sampling"); ``options`` joins the params."""
+    """A message for the client's model to write (MCP, "Sampling"); ``options`` extends params."""
 
     method: ClassVar[str] = "sampling/createMessage"
     messages: Sequence[JSONObject]
@@ -94,7 +94,7 @@ class CreateMessageRequest(InputRequest):
 
 @dataclass(frozen=True, slots=True)
 class ListRootsRequest(InputRequest):
-    """The directories that the client works in (MCP, "Roots")."""
+    """A request for the client's working directories (MCP, "Roots")."""
 
     method: ClassVar[str] = "roots/list"
     capability: ClassVar[str] = "roots"
@@ -102,13 +102,13 @@ class ListRootsRequest(InputRequest):
 
 @dataclass(frozen=True, slots=True)
 class InputRequiredResult:
-    """Asks the client, by key, before there is a result; ``state`` comes back with its answers."""
+    """Requests to the client, by key, in place of a result; its answers return ``state``."""
 
     requests: Mapping[str, InputRequest]
     state: str
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
-        """Return it as JSON text. Raises ValueError or TypeError for what JSON cannot hold."""
+        """Return it as JSON text. Raises ValueError or TypeError for values that are not JSON."""
         members = {
             "resultType": "input_required",
             "inputRequests": {
@@ -129,7 +129,7 @@ class Answers:
 
 
 def read_answers(params: JSONObject) -> Answers | None:
-    """Return the answers in a request's params, or None without. Raises InvalidParamsError."""
+    """Return the answers in a request's params, or None. Raises InvalidParamsError."""
     state, responses = params.get("requestState"), params.get("inputResponses", {})
     if state is not None and not isinstance(state, str):
         raise InvalidParamsError("Invalid params: requestState must be a string.")
@@ -139,13 +139,13 @@ def read_answers(params: JSONObject) -> Answers | None:
 
 
 def check_response(key: str, method: str, response: object) -> None:
-    """Raise InvalidParamsError unless the response, at ``key``, answers a request of the method."""
+    """Raise InvalidParamsError unless the response at ``key`` fits a request of the method."""
     place = f"Invalid params: inputResponses[{quoted(key)}]"
     if not isinstance(response, dict):
         raise InvalidParamsError(f"{place} must be an object.")
     if method == FormElicitRequest.method:
         if response.get("action") not in ("accept", "decline", "cancel"):
-            raise InvalidParamsError(f"{place}.action must be accept, decline, cancel.")
+            raise InvalidParamsError(f"{place}.action must be accept, decline or cancel.")
         if not isinstance(response.get("content", {}), dict):
             raise InvalidParamsError(f"{place}.content must be an object.")
     elif method == CreateMessageRequest.method:

@@ -1,8 +1,8 @@
 """
-JSON-RPC 2.0 messages, from bytes and to bytes, read strictly.
+Decode and encode JSON-RPC 2.0 messages, strictly.
 
-Text that two parsers could read in two ways is refused (RFC 8259): bad UTF-8, a byte order mark,
-NaN, duplicate members, trailing data, numbers out of range, lone surrogates.
+Text that parsers could interpret differently is refused (RFC 8259): invalid UTF-8, a byte order
+mark, NaN, duplicate members, trailing data, numbers out of range, lone surrogates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
 
-# A JSON object; its values are JSON values, which readers narrow as they need.
+# A JSON object; readers narrow the types of its values as needed.
 JSONObject: TypeAlias = Mapping[str, Any]
 # A JSON Schema (2020-12) that is an object.
 JSONSchema: TypeAlias = Mapping[str, Any]
@@ -25,15 +25,15 @@ RequestId: TypeAlias = str | int
 MAX_DEPTH: Final = 64
 MAX_ID_LENGTH: Final = 256
 MAX_ID: Final = 2**63
-# Digits of the largest float; an integer beyond them is no number that a schema could mean.
+# Digits of the largest float; a schema cannot describe longer integers.
 MAX_DIGITS: Final = 309
 
-# Every digit as 0, to find a run of them without a pattern; a sign is one of a number's characters.
+# Maps every digit to 0, to find a run of digits without a regular expression.
 _DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 _LONG_NUMBER = b"0" * MAX_DIGITS
-# Escapes can spell a lone surrogate, which no text in UTF-8 can hold.
+# Escapes can encode a lone surrogate, which UTF-8 text cannot contain.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Of each bracket, as a signed byte, by how much it changes the depth; all else is left out.
+# Maps each bracket to its change of the depth, as a signed byte; all other bytes are deleted.
 _STEPS = bytes({0x5B: 1, 0x7B: 1, 0x5D: 0xFF, 0x7D: 0xFF}.get(byte, 0) for byte in range(256))
 _NO_BRACKETS = bytes(byte for byte in range(256) if not _STEPS[byte])
 
@@ -45,7 +45,7 @@ def decode(body: bytes) -> Any:
     except UnicodeDecodeError:
         raise ParseError("Parse error: the body is not UTF-8.") from None
     if text.startswith("\ufeff"):
-        raise ParseError("Parse error: the body begins with a byte order mark; send none.")
+        raise ParseError("Parse error: the body begins with a byte order mark; remove it.")
     if is_too_deep(body):
         raise ParseError(f"Parse error: nested more than {MAX_DEPTH} levels deep.")
     try:
@@ -57,35 +57,35 @@ def decode(body: bytes) -> Any:
             encode(value)
         except ValueError:
             raise InvalidRequestError(
-                "Invalid request: a string holds a lone surrogate, which is no character."
+                "Invalid request: a string contains a lone surrogate, which is not a character."
             ) from None
     return value
 
 
 def is_too_deep(text: bytes) -> bool:
-    """Return whether more than MAX_DEPTH objects and arrays of a JSON text are in each other."""
+    """Return whether objects and arrays of a JSON text are nested more than MAX_DEPTH levels."""
     if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return False
-    # No loop of Python's own: a request may hold a million brackets.
+    # Not a Python loop: a request may contain a million brackets.
     steps = b"".join(split_at_quotes(text)[::2]).translate(_STEPS, _NO_BRACKETS)
     return max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_DEPTH
 
 
 def split_at_quotes(text: bytes) -> list[bytes]:
-    """Return the parts of a JSON text between its quotation marks: every second one is a string."""
-    # What a backslash escapes is no mark; each string keeps its length.
+    """Return the parts of a JSON text between quotation marks: every second one is a string."""
+    # Replace escaped characters, some of which are quotation marks; strings keep their length.
     if b"\\" in text:
         text = text.replace(rb"\\", b"__").replace(rb"\"", b"__")
     return text.split(b'"')
 
 
 def has_long_number(text: bytes) -> bool:
-    """Return whether a JSON text has so many digits in a row that it may not be read."""
+    """Return whether a JSON text has more digits in a row than may be parsed."""
     return len(text) >= MAX_DIGITS and _LONG_NUMBER in text.translate(_DIGITS_AS_ZERO)
 
 
 def encode(value: object) -> bytes:
-    """Return strict JSON in UTF-8. Raises ValueError (NaN, circles, surrogates) or TypeError."""
+    """Return strict JSON in UTF-8. Raises ValueError (NaN, cycles, surrogates) or TypeError."""
     try:
         return _encoder.encode(value).encode("utf-8")
     except RecursionError:
@@ -93,7 +93,7 @@ def encode(value: object) -> bytes:
 
 
 def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:
-    """Return an error response; None for an id that was not readable (JSON-RPC 2.0, section 5)."""
+    """Return an error response; the id is None if it was unreadable (JSON-RPC 2.0, section 5)."""
     members: dict[str, object] = {"code": error.code, "message": error.message}
     if error.data is not None:
         members["data"] = error.data
@@ -104,7 +104,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise InvalidRequestError(
-            "Invalid request: an object has the same member twice; send each member once."
+            "Invalid request: an object has a duplicate member; send each member once."
         )
     return result
 

@@ -16,17 +16,17 @@ else:
 
 class RobustLogger(_Adapter):
     """
-    A logger that changes no answer: what a handler or a filter of the site raises ends here.
+    A logger that never raises, so that a failing handler or filter cannot change a response.
 
-    Those of the standard library keep their errors to themselves (``logging.Handler.handleError``);
-    this does the same with all others, on the standard error.
+    The standard library's handlers report their errors to stderr (``logging.Handler.handleError``);
+    this does the same for all other handlers and for filters.
     """
 
     def process(self, msg: object, kwargs: Any) -> tuple[object, Any]:
         return msg, kwargs
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        # Records name the caller of this method's caller.
+        # Log records name the caller of this method's caller.
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         try:
             super().log(level, msg, *args, **kwargs)

@@ -1,7 +1,7 @@
 """
-JSON-RPC requests with their revisions, read from decoded messages and headers.
+Read JSON-RPC requests and their revisions from decoded messages and headers.
 
-The body decides the era (MCP 2026-07-28, "Versioning", "Backward compatibility"). The order of
+The body determines the era (MCP 2026-07-28, "Versioning", "Backward compatibility"). The order of
 checks is the specification's: the envelope in ``params._meta``, the headers, the version.
 """
 
@@ -27,10 +27,10 @@ CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
 MAX_BATCH: Final = 10
-# The parameter that the header Mcp-Name mirrors, for the methods that have one.
+# The parameter that the header Mcp-Name mirrors, by method.
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-# The members of a modern request's _meta: their types, what stands for one that may be absent, and
-# the name of the type.
+# The members of a modern request's _meta: their types, the default of an optional one, and the
+# name of the type.
 _ENVELOPE: Final[tuple[tuple[str, tuple[type, ...], object, str], ...]] = (
     (PROTOCOL_VERSION, (str,), None, "a string"),
     (CLIENT_CAPABILITIES, (dict,), None, "an object"),
@@ -43,12 +43,11 @@ _ABSENT: Final = ("_meta", "cursor")
 @dataclass(slots=True, kw_only=True)
 class Request:
     """
-    A JSON-RPC request and the revision it speaks; ``meta`` is ``params._meta``.
+    A JSON-RPC request and its revision; ``meta`` is ``params._meta``.
 
-    ``headers`` are those that mirror the body, or None where the transport or the revision has
-    none. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are what a
-    modern client says of itself. ``number`` is its place in its batch, from 0, or
-    None.
+    ``headers`` are those that mirror the body, or None if the transport or revision does not have
+    them. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are declared
+    by modern clients. ``number`` is the index in the batch, or None.
     """
 
     id: RequestId
@@ -66,8 +65,8 @@ def read_message(message: object, headers: Headers | None) -> Request | None:
     """
     Return one message as a request, or None for a notification or a response.
 
-    ``headers`` is None on a transport without headers. Raises ProtocolError; the id is then in
-    its ``request_id`` where it could be read.
+    ``headers`` is None on a transport without headers. Raises ProtocolError, with the id in its
+    ``request_id`` if it could be read.
     """
     request_id = read_id(message)
     try:
@@ -78,7 +77,7 @@ def read_message(message: object, headers: Headers | None) -> Request | None:
 
 
 def read_batch(messages: list[object], headers: Headers | None) -> list[object]:
-    """Return the messages of a batch, which only 2025-03-26 has. Raises InvalidRequestError."""
+    """Return the messages of a batch (2025-03-26 only). Raises InvalidRequestError."""
     version = headers.version if headers else None
     revision = UNDECLARED if version is None else REVISIONS.get(version)
     if revision is None or not revision.batches or any(map(_has_envelope, messages)):
@@ -88,7 +87,7 @@ def read_batch(messages: list[object], headers: Headers | None) -> list[object]:
         )
     if not 0 < len(messages) <= MAX_BATCH:
         raise InvalidRequestError(
-            f"Invalid request: a batch has 1 to {MAX_BATCH} messages, not {len(messages)}."
+            f"Invalid request: a batch must have 1 to {MAX_BATCH} messages, not {len(messages)}."
         )
     if any(isinstance(each, dict) and each.get("method") == "initialize" for each in messages):
         raise InvalidRequestError("Invalid request: initialize must not be part of a batch.")
@@ -118,8 +117,8 @@ def read_id(message: object) -> RequestId | None:
     if type(request_id) is int and -MAX_ID <= request_id < MAX_ID:
         return request_id
     raise InvalidRequestError(
-        f"Invalid request: an id is a string of at most {MAX_ID_LENGTH} characters or a 64-bit "
-        "integer, and never null."
+        f"Invalid request: the id must be a string of at most {MAX_ID_LENGTH} characters or a "
+        "64-bit integer, not null."
     )
 
 
@@ -139,7 +138,7 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
         if revision is None:
             raise UnsupportedProtocolVersionError(str(version))
         return None
-    # An initialize is legacy with any header.
+    # An initialize request is legacy, regardless of its headers.
     if method == "initialize":
         revision = UNDECLARED
     is_modern = revision is not None and revision.modern
@@ -147,7 +146,7 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
     if params is None and not is_modern:
         params = {}
     if not isinstance(params, dict):
-        # Only an object can hold the envelope that a modern request must have.
+        # Only an object can contain the envelope that a modern request requires.
         kind = MissingEnvelopeError if is_modern else InvalidParamsError
         raise kind('Invalid params: the member "params" must be an object.')
     if is_modern or _has_envelope(message):
@@ -158,7 +157,7 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
     params = {key: each for key, each in params.items() if each is not None or key not in _ABSENT}
     meta = params.get("_meta", {})
     if not isinstance(meta, dict):
-        raise InvalidParamsError("Invalid params: params._meta must be an object, or be left out.")
+        raise InvalidParamsError("Invalid params: params._meta must be an object or be omitted.")
     return Request(id=request_id, method=method, params=params, revision=revision, meta=meta)
 
 
@@ -172,14 +171,14 @@ def _read_modern(
             f"{CLIENT_CAPABILITIES!r}."
         )
     for key, types, absent, wanted in _ENVELOPE:
-        # By its type, since a boolean is an int.
+        # Compare types, since a bool is an int.
         if type(meta.get(key, absent)) not in types:
             raise MissingEnvelopeError(f"Invalid params: params._meta[{key!r}] must be {wanted}.")
     version = meta[PROTOCOL_VERSION]
     if headers is not None:
         named = params.get(_NAMED_BY.get(method, ""))
         name = named if isinstance(named, str) else None
-        # Most are equal as they came, and need no reading.
+        # Most match exactly and need no decoding.
         sent = headers.version, headers.method, None if name is None else headers.name
         if sent != (version, method, name):
             headers.check(version, method, name)

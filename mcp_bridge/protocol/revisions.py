@@ -1,8 +1,8 @@
 """
-The MCP revisions that are served, each with its features.
+Define the supported MCP revisions and their features.
 
-Code looks up a feature of a revision and never compares revisions. See MCP, "Versioning", for the
-two eras: modern revisions carry their metadata in each request, legacy ones begin with a handshake.
+Code tests for a feature of a revision and never compares revisions. See MCP, "Versioning", for the
+two eras: modern revisions send their metadata in each request, legacy ones begin with a handshake.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 
-# Compared by identity, which as a part of a cache's key costs the least.
+# Compared by identity, which is cheapest in cache keys.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Revision:
     """The features of one dated version of MCP; the defaults are those of the oldest."""
@@ -24,7 +24,7 @@ class Revision:
     content_types: frozenset[str] = frozenset({"text", "image", "resource"})
     structured_content: bool = False
     batches: bool = False
-    # Results that ask the client for input first (MCP, "Multi round-trip requests").
+    # Results that request input from the client first (MCP, "Multi round-trip requests").
     input_required: bool = False
 
     def __str__(self) -> str:
@@ -58,6 +58,6 @@ SUPPORTED_VERSIONS: Final = tuple(REVISIONS)
 
 
 def negotiate(requested: str) -> Revision:
-    """Return the revision that answers ``initialize``: the requested or the latest legacy one."""
+    """Return the revision for ``initialize``: the requested or the latest legacy one."""
     revision = REVISIONS.get(requested, LATEST_LEGACY)
     return LATEST_LEGACY if revision.modern else revision

@@ -1,1 +1,1 @@
-"""Which tools are served now: those of the code, as administrators have set them."""
+"""The tools that are served: those of the code under the administrators' settings."""

@@ -1,4 +1,4 @@
-"""The definitions of features as clients get them."""
+"""The definitions of features as sent to clients."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mcp_bridge.schemas.walk import change_subschemas, size_of
 
 _NULL: Final = {"type": "null"}
 
-# VS Code and Copilot refuse a request with more tools, and Claude Code warns of more tokens.
+# VS Code and Copilot refuse requests with more tools, and Claude Code warns about more tokens.
 MOST_TOOLS: Final = 128
 MOST_TOKENS: Final = 25_000
 
 
 def is_too_long(tools: int, tokens: int) -> bool:
-    """Return whether a list has more tools, or takes more tokens, than clients and models bear."""
+    """Return whether a list has more tools or tokens than common clients accept."""
     return tools > MOST_TOOLS or tokens > MOST_TOKENS
 
 
 def tokens_of(definition: Mapping[str, Any] | bytes) -> int:
-    """Return about how many tokens a definition (or its JSON) takes: a quarter of its bytes."""
+    """Return the approximate tokens of a definition (or its JSON): a quarter of its bytes."""
     size = len(definition) if isinstance(definition, bytes) else size_of(definition)
     return math.ceil(size / 4)
 
@@ -40,18 +40,18 @@ def app_of(feature: Feature) -> str:
 
 
 def sent_definition(feature: Feature, revision: Revision) -> dict[str, Any]:
-    """Return a feature's definition as clients get it, in the site's SCHEMA_STYLE."""
+    """Return a feature's definition as sent to clients, in the site's SCHEMA_STYLE."""
     definition = feature.definition(revision)
     if conf.SCHEMA_STYLE == "google":
         for name in definition.keys() & {"inputSchema", "outputSchema"}:
-            # A source of the site's own may have anything for a schema.
+            # A custom source may return any object as a schema.
             with suppress(AttributeError, TypeError, ValueError):
                 definition[name] = _for_google(definition[name])
     return definition
 
 
 def _for_google(schema: JSONSchema) -> JSONSchema:
-    """Return a schema in the words that google-genai reads, without what it refuses."""
+    """Return a schema with only the keywords that google-genai accepts."""
     result = change_subschemas(schema, _for_google)
     result.pop("contentEncoding", None)
     if isinstance(result.get("additionalProperties"), bool):
@@ -61,11 +61,11 @@ def _for_google(schema: JSONSchema) -> JSONSchema:
     if "oneOf" in result and "anyOf" not in result:
         result["anyOf"] = result.pop("oneOf")
     if branches := result.get("anyOf"):
-        # It knows null only among the direct branches.
+        # It recognises null only among the direct branches.
         nested = [each["anyOf"] if each.keys() == {"anyOf"} else [each] for each in branches]
         branches = result["anyOf"] = list(chain.from_iterable(nested))
         if len(branches) == 2 and _NULL in branches:
-            # It drops what stands beside these branches.
+            # It drops keywords beside these branches.
             keys = ("description", "title", "default")
             beside = {key: result[key] for key in keys if result.get(key) is not None}
             result["anyOf"] = [each if each == _NULL else {**beside, **each} for each in branches]

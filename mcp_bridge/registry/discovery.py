@@ -1,4 +1,4 @@
-"""The features of all sources: the default ones and those in SOURCES."""
+"""Read the features of all sources: the default ones and those in SOURCES."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mcp_bridge.schemas import forget_hints
 from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import, own_line
 from mcp_bridge.sources.secrets import secret_member
 
-# The source of an entry of SOURCES that names none.
+# The default BACKEND of an entry of SOURCES.
 _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 
 
 class Reading(NamedTuple):
-    """The features of one source and its messages, at the version at which it was read."""
+    """The features and messages of one source, and its version when it was read."""
 
     source: Source | None
     features: Sequence[Feature]
@@ -31,25 +31,25 @@ class Reading(NamedTuple):
     version: Hashable
 
     def holds(self, generations: Mapping[int, str] | None) -> bool:
-        """Return whether the source would return the same again, as far as it says."""
+        """Return whether the source is unchanged, as far as its version shows."""
         if self.source is None or generations is None:
             return True
         return self.source.version(generations) == self.version
 
     @property
     def waits(self) -> bool:
-        """Whether one could not be made yet."""
+        """Whether some feature could not be built yet."""
         return any(isinstance(each, NotYet) for each in self.messages)
 
 
 def make_source(alias: str) -> Source:
-    """Return the source of an entry of SOURCES. Raises what says why there can be none."""
+    """Return the source of an entry of SOURCES. Raises any exception if it cannot be made."""
     config = conf.sources[alias]
     for key in config.keys() - {"BACKEND", "OPTIONS"}:
-        raise TypeError(f"it has no key {key!r}")
+        raise TypeError(f"unknown key {key!r}")
     source = import_string(config.get("BACKEND", _BACKEND))(alias, config.get("OPTIONS", {}))
     if not isinstance(source, Source):
-        raise TypeError(f"it makes a {type(source).__name__}, not a Source")
+        raise TypeError(f"BACKEND returns a {type(source).__name__}, not a Source")
     return source
 
 
@@ -61,13 +61,13 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
     except Exception as exception:
         message = checks.Error(
             f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
-            hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
-            "a subclass of mcp_bridge.sources.base.Source; without BACKEND it is of "
-            f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/.",
+            hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}. BACKEND is a subclass '
+            "of mcp_bridge.sources.base.Source (default: the source for django-modern-rpc). "
+            f"For the options, see {DOCUMENTATION}sources/.",
             id="mcp_bridge.E003",
         )
         return Reading(None, [], [message], None)
-    # Before the tools: what changes meanwhile is read again.
+    # Read before the tools, so that changes in the meantime cause another read.
     version = None if generations is None else source.version(generations)
     try:
         features = [replace(each, source_alias=alias) for each in source.tools()]
@@ -80,14 +80,14 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
 
 
 def _whole(feature: AnyFeature) -> AnyFeature:
-    """Return the whole of a feature that nobody has marked. Raises what says why there is none."""
+    """Return the complete feature of a candidate. Raises any exception if it cannot be built."""
     made = feature.built
     if made.name != feature.name:
-        raise ValueError(f"its source makes the {made.kind} {made.name!r} of it")
+        raise ValueError(f"its source returned the {made.kind} {made.name!r} instead")
     for schema in made.schemas.values():
         if secret := secret_member(schema):
             raise ValueError(
-                f"it takes or returns a secret, {secret!r}, so that only a mark makes it a tool"
+                f"it takes or returns a secret, {secret!r}, so it must be marked to become a tool"
             )
     return replace(made, is_marked=False, source_alias=feature.source_alias)
 
@@ -95,10 +95,10 @@ def _whole(feature: AnyFeature) -> AnyFeature:
 def combine(
     readings: Mapping[str, Reading],
 ) -> tuple[list[Feature], list[checks.CheckMessage], dict[str, Tool]]:
-    """Return the features of all sources, messages on the rest, and tools that are not marked."""
+    """Return the features of all sources, the messages, and the candidates by name."""
     found: dict[Key, list[Feature]] = {}
     messages: list[checks.CheckMessage] = []
-    # The messages of default sources without tools.
+    # Messages of default sources that do not have tools.
     nothing: list[checks.CheckMessage] = []
     outside = set[str]()
     for alias, (source, features, said, _) in readings.items():
@@ -120,7 +120,7 @@ def combine(
         marked = [each for each in features if each.is_marked]
         if len(features) > 1:
             messages.append(_shared(features, outside))
-        # Of two with one name neither is served: a caller could not know which it would get.
+        # If two share a name, neither is served: it would be unclear which one is called.
         kept += marked if len(marked) == 1 else features if len(features) == 1 else ()
     forget_hints()
     unmarked = {each.name: each for each in kept if isinstance(each, Tool) and not each.is_marked}
@@ -129,7 +129,7 @@ def combine(
 
 
 def _shared(features: Sequence[Feature], outside: set[str]) -> checks.CheckMessage:
-    """Return the message on several features of one kind and name."""
+    """Return the message for several features of one kind and name."""
     (kind, name), marked = features[0].key, [each for each in features if each.is_marked]
     if len(marked) > 1:
         functions = " and ".join(
@@ -137,46 +137,46 @@ def _shared(features: Sequence[Feature], outside: set[str]) -> checks.CheckMessa
         )
         is_own = outside.isdisjoint(each.source_alias for each in marked)
         return (checks.Error if is_own else checks.Warning)(
-            f"{len(marked)} functions would be the {kind} {name!r}, so none of them is: "
+            f"{len(marked)} functions have the {kind} name {name!r}, so none is served: "
             f"{functions}.",
-            hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
-            "SOURCES; or take one of two sources out that read the same (None).",
+            hint="Rename one with mcp_tool(name=...) or a prefix in SOURCES. If two sources read "
+            "the same functions, remove one (None).",
             id="mcp_bridge.E007" if is_own else "mcp_bridge.W027",
         )
     places = [
         each.source or each.function or each.source_alias for each in features if not each.is_marked
     ]
     text = (
-        f"{len(places)} candidates have the name {name!r}, so none is one: {' and '.join(places)}."
+        f"{len(places)} candidates have the name {name!r}, so none is used: {' and '.join(places)}."
     )
     if marked:
-        text = f"The candidate {name!r} ({places[0]}) has the name of a {kind}, which wins."
-    hint = "Give a prefix in SOURCES, or mark one of them: mcp_tool(name=...)."
+        text = f"The candidate {name!r} ({places[0]}) has the name of a {kind}, which is served."
+    hint = "Set a prefix in SOURCES, or mark one of them with mcp_tool(name=...)."
     return checks.Warning(text, hint=hint, id="mcp_bridge.W091")
 
 
 def _is_same(one: Feature, other: Feature) -> bool:
-    """Return whether two sources have read the same function with the same access rule."""
+    """Return whether two sources read the same function with the same access rule."""
     told = [(each.function, each.code, each.access) for each in (one, other)]
     return one.source_alias != other.source_alias and one.code is not None and told[0] == told[1]
 
 
 def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
-    """Return the message of a source whose tools cannot be read at all, now or ever."""
+    """Return the message for a source whose tools cannot be read at all."""
     where = f"MCP_BRIDGE['SOURCES'][{alias!r}]"
     if isinstance(exception, DatabaseError):
-        # An error would stop "manage.py migrate", which may be what is missing.
+        # An error would stop "manage.py migrate", which may be the fix.
         return NotYet(
-            f"{where} has no tools yet, since they are read from the database: "
+            f"The tools of {where} come from the database and cannot be read yet: "
             f"{first_line(exception)}.",
-            hint="Run manage.py migrate: a process that runs already tries again by itself.",
+            hint="Run manage.py migrate; running processes retry automatically.",
             id="mcp_bridge.W018",
         )
     line = own_line(exception)
-    place = f"It was raised at {line}: mend what is wrong there" if line else "Look at its OPTIONS"
+    place = f"Fix the error raised at {line}" if line else "Check its OPTIONS"
     return checks.Error(
-        f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
+        f"The tools of {where} cannot be read: {type(exception).__name__}: "
         f"{first_line(exception)}.",
-        hint=mend_import(exception) or f"{place}, or take the source out of SOURCES.",
+        hint=mend_import(exception) or f"{place}, or remove the source from SOURCES.",
         id="mcp_bridge.E011",
     )

@@ -1,4 +1,4 @@
-"""Canonical definitions of features: the text that an administrator approves, and its changes."""
+"""Canonical definitions of features, which administrators approve, and their differences."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from mcp_bridge.features import Feature, dotted_name
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 
-# Stands for a member that is not there, which null does not.
+# Marks a missing member, as distinct from null.
 _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One member that two definitions do not share; a missing one is None."""
+    """One member that differs between two definitions; a missing value is None."""
 
     path: str
     old: object
     new: object
-    # The parts of the path, which may hold dots of their own.
+    # The parts of the path, which may contain dots themselves.
     names: tuple[str, ...] = field(default=(), compare=False)
 
 
 @lru_cache(maxsize=1024)
 def canonical_definition(feature: Feature) -> str:
     """Return the approved text, as JSON: the definition, its conditions and the target of calls."""
-    # Every process writes the same in any request.
+    # The text must not depend on the request's language.
     with translation.override(settings.LANGUAGE_CODE):
         definition = feature.definition(LATEST)
     access, options = feature.access, feature.options
@@ -51,7 +51,7 @@ def canonical_definition(feature: Feature) -> str:
         "throttle": options.throttle,
     }
     definition |= {name: value for name, value in more.items() if value}
-    # Read again, so that every key is a string: others cannot be sorted with strings.
+    # A round trip makes every key a string, as sorting requires.
     return json.dumps(json.loads(encode(definition)), sort_keys=True)
 
 
@@ -69,7 +69,7 @@ def _differences(names: tuple[str, ...], old: object, new: object) -> Iterator[D
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
             yield from _differences((*names, name), old.get(name, _ABSENT), new.get(name, _ABSENT))
-    # As JSON, where true is not 1, nor 1.0.
+    # Compare as JSON, in which true, 1 and 1.0 differ.
     elif old is _ABSENT or new is _ABSENT or json.dumps(old) != json.dumps(new):
         was, now = (None if each is _ABSENT else each for each in (old, new))
         yield Difference(".".join(names), was, now, names)

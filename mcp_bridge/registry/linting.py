@@ -1,5 +1,5 @@
 """
-Checks of a feature's definition for what strict clients refuse, or models trip over.
+Check a feature's definition for problems with strict clients and with models.
 
 ``manage.py check`` shows the Warnings of ``lint()``, ``mcp_tools --lint`` its Infos too.
 """
@@ -26,22 +26,22 @@ from mcp_bridge.schemas.walk import MAX_BYTES, MAX_DEPTH, SchemaDocument, depth_
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _COMBINATORS: Final = ("oneOf", "anyOf", "allOf", "not", "if")
 
-# Times without a zone are of no format that JSON Schema has, and hints may take them.
+# JSON Schema does not have formats for times without an offset, which hints may allow.
 _FORMATS: Final = FormatChecker(formats=())
 _FORMATS.checkers = {
     name: check for name, check in FORMATS.checkers.items() if name not in ("date-time", "time")
 }
 
-# Of one feature: with ten such, a list is full.
+# The most tokens of one feature: ten such fill a list.
 _MOST_OF_ONE: Final = definitions.MOST_TOKENS // 10
 
-# By the words for them: "input schema", "output schema".
+# Schemas by label: "input schema", "output schema".
 _Schemas = Mapping[str, JSONSchema]
 _Find = Callable[[Feature, _Schemas], Iterator[str]]
 
 
 class Rule(NamedTuple):
-    """A rule for every feature; ``find`` yields a phrase for each thing that breaks it."""
+    """A rule for every feature; ``find`` yields a phrase for each violation."""
 
     id: str
     hint: str
@@ -60,7 +60,7 @@ def lint(feature: Feature) -> list[checks.CheckMessage]:
         try:
             phrases = list(find(feature, feature.schemas))
         except Exception as exception:
-            # One made by a source of the site's own may have anything for a schema.
+            # A custom source may return any object as a schema.
             phrases = [f"its schemas cannot be read ({cut(repr(exception), 200)})"]
         found += (
             checks.CheckMessage(level, f"{where}: {phrase}.", hint=hint, id=id)
@@ -70,27 +70,27 @@ def lint(feature: Feature) -> list[checks.CheckMessage]:
 
 
 def budget(feature: Feature) -> int:
-    """Return about how many tokens it takes in its list, at the latest revision."""
+    """Return the approximate tokens of its list entry at the latest revision."""
     return definitions.tokens_of(definitions.sent_definition(feature, LATEST))
 
 
 def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
-    """Return the message on a list that is too long, by the number of its tools and of tokens."""
+    """Return the message for a list that has too many tools or tokens, if it has."""
     if not definitions.is_too_long(tools, tokens):
         return []
     message = checks.Info(
         f"{name}: {tools:,} tools take about {tokens:,} tokens; some clients refuse more than "
-        f"{definitions.MOST_TOOLS} tools, and some warn of more than "
+        f"{definitions.MOST_TOOLS} tools, and some warn about more than "
         f"{definitions.MOST_TOKENS:,} tokens.",
-        hint="Models read all of it with each request. Have clients choose a part of it: "
-        f"MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}tools/toolsets/.",
+        hint="Models read the whole list with each request. Define toolsets for clients to choose "
+        f"from: MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}tools/toolsets/.",
         id="mcp_bridge.I002",
     )
     return [message]
 
 
 def rule(hint: str, *, id: str, level: int = checks.WARNING) -> Callable[[_Find], _Find]:
-    """Add a rule that is broken wherever the decorated function finds something."""
+    """Register the decorated function as the ``find`` of a rule."""
 
     def add(find: _Find) -> _Find:
         RULES.append(Rule(id, hint, find, level))
@@ -99,23 +99,21 @@ def rule(hint: str, *, id: str, level: int = checks.WARNING) -> Callable[[_Find]
     return add
 
 
-@rule("Several clients refuse such tools: put the choice into a parameter.", id="mcp_bridge.W003")
+@rule("Several clients refuse such tools: move the choice to a parameter.", id="mcp_bridge.W003")
 def _combinators(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     if found := [each for each in _COMBINATORS if each in schemas.get("input schema", ())]:
         yield f"its input schema has {', '.join(found)} at the root"
 
 
-@rule("No client fetches schemas: put what is referred to into $defs.", id="mcp_bridge.W004")
+@rule("Clients do not fetch schemas: move the target to $defs.", id="mcp_bridge.W004")
 def _references(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         document = SchemaDocument(schema)
         for reference in dict.fromkeys([*document.external, *document.unresolved]):
-            yield f"its {name} refers to {cut(reference, 200)!r}, which it does not hold"
+            yield f"its {name} refers to {cut(reference, 200)!r}, which it does not contain"
 
 
-@rule(
-    "MCP's arguments and structured results are objects: say so at the root.", id="mcp_bridge.W005"
-)
+@rule('MCP requires objects: set "type": "object" at the root.', id="mcp_bridge.W005")
 def _roots(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         if schema.get("type") != "object":
@@ -123,26 +121,26 @@ def _roots(feature: Feature, schemas: _Schemas) -> Iterator[str]:
 
 
 @rule(
-    "Large clients refuse the name, and some the whole list with it: give another.",
+    "Large clients refuse the name, and some the whole list with it: rename the tool.",
     id="mcp_bridge.W006",
 )
 def _names(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     if not _NAME.fullmatch(feature.name):
-        yield "its name has more than 64 characters, or others than A-Z a-z 0-9 _ and -"
+        yield "its name has more than 64 characters, or characters other than A-Z a-z 0-9 _ and -"
 
 
-@rule("Only tools that write can destroy: drop one of the two hints.", id="mcp_bridge.W007")
+@rule("A read-only tool cannot be destructive: drop one of the two hints.", id="mcp_bridge.W007")
 def _hints(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     if feature.is_read_only and feature.is_destructive:
-        yield "it says that it only reads (readOnlyHint) and that it destroys (destructiveHint)"
+        yield "it is both read-only (readOnlyHint) and destructive (destructiveHint)"
 
 
-@rule("A client that sends the default is refused: change it, or the schema.", id="mcp_bridge.W008")
+@rule("A client that sends the default is refused: fix it, or the schema.", id="mcp_bridge.W008")
 def _defaults(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         document = SchemaDocument(schema)
         validator = Bounded(document.root, registry=Registry(), format_checker=_FORMATS)
-        # References inside a schema with an $id of its own would be looked for outside it.
+        # References inside a schema with its own $id would be resolved outside it.
         has_own_ids = any("$id" in each for each in document.subschemas[1:])
         for part in document.subschemas:
             if "default" not in part or has_own_ids:
@@ -151,15 +149,15 @@ def _defaults(feature: Feature, schemas: _Schemas) -> Iterator[str]:
                 if validator.evolve(schema=part).is_valid(part["default"]):
                     continue
             except Exception:
-                # A schema that cannot be enforced is no matter of its default.
+                # A schema that cannot be enforced is reported elsewhere.
                 continue
             default, title = cut(repr(part["default"]), 100), part.get("title")
             of = f" of {cut(title, 100)!r}" if isinstance(title, str) else ""
-            yield f"in its {name} the default {default}{of} breaks its own schema"
+            yield f"in its {name} the default {default}{of} does not match its schema"
 
 
 @rule(
-    "Some clients refuse deep schemas, and models lose their way: make it flatter.",
+    "Some clients refuse deep schemas, and models misread them: make it flatter.",
     id="mcp_bridge.W009",
 )
 def _depths(feature: Feature, schemas: _Schemas) -> Iterator[str]:
@@ -168,7 +166,7 @@ def _depths(feature: Feature, schemas: _Schemas) -> Iterator[str]:
             yield f"its {name} is {depth} levels deep, more than {MAX_DEPTH}"
 
 
-@rule("Models read it with each request: leave out what they do not need.", id="mcp_bridge.W010")
+@rule("Models read it with each request: remove parts they do not need.", id="mcp_bridge.W010")
 def _sizes(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         if (size := size_of(schema)) > MAX_BYTES:
@@ -189,18 +187,18 @@ def _types(feature: Feature, schemas: _Schemas) -> Iterator[str]:
 
 
 @rule(
-    "Say in the docstring (or by Annotated) what it means: a model sees nothing else.",
+    "Describe it in the docstring (or with Annotated): models rely on descriptions.",
     id="mcp_bridge.I001",
     level=checks.INFO,
 )
 def _parameters(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.get("input schema", {}).get("properties", {}).items():
         if not (isinstance(schema, Mapping) and str(schema.get("description", "")).strip()):
-            yield f"its parameter {cut(name)!r} has no description"
+            yield f"its parameter {cut(name)!r} lacks a description"
 
 
 @rule(
-    "Models read it with each request: shorten its texts, or take fewer parameters.",
+    "Models read it with each request: shorten its texts, or use fewer parameters.",
     id="mcp_bridge.I003",
     level=checks.INFO,
 )

@@ -1,4 +1,4 @@
-"""Lists of features: toolsets, the parts that the setting TOOLSETS names, and pages."""
+"""Lists of features: toolsets (the setting TOOLSETS) and pages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from mcp_bridge.conf import ToolsetOptions, conf
 from mcp_bridge.features import AnyFeature, Feature
 
-# The toolset of an endpoint that chooses none, where there is one of this name.
+# The toolset of an endpoint that does not choose one, if it is defined.
 DEFAULT: Final = "default"
-# What stands before the key in SOURCES of a source, all of whose tools are meant.
+# The prefix of a pattern for all tools of a source, before its key in SOURCES.
 _SOURCE: Final = "source:"
-# The most that a snapshot keeps: 32 pages of the default size.
+# The most bytes that a snapshot keeps: 32 pages of the default size.
 MOST_BYTES: Final = 16 * 1024 * 1024
-# What an entry takes beside the text, and each member of its key and of its page.
+# The bytes of an entry besides the text, and of each member of its key and page.
 _ENTRY, _MEMBER = 1024, 64
 
 
@@ -30,7 +30,7 @@ class Page(NamedTuple):
 
 
 def cut(features: Iterable[Feature], write: Callable[[Feature], bytes]) -> Page:
-    """Return the first page: at most PAGE_SIZE features, and PAGE_BYTES of what ``write`` makes."""
+    """Return the first page: at most PAGE_SIZE features and PAGE_BYTES as written by ``write``."""
     size, limit = conf.PAGE_SIZE, conf.PAGE_BYTES
     taken: list[Feature] = []
     written: list[bytes] = []
@@ -47,7 +47,7 @@ def cut(features: Iterable[Feature], write: Callable[[Feature], bytes]) -> Page:
 
 
 class PageCache:
-    """Pages by key; the oldest go where there are more bytes than MOST_BYTES."""
+    """Pages by key; the oldest are dropped above MOST_BYTES in total."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -60,7 +60,7 @@ class PageCache:
         return None if found is None else found[0]
 
     def put(self, key: Hashable, page: Page, members: int = 0) -> None:
-        """Keep a page, unless it alone is more than may be kept; its key has ``members``."""
+        """Store a page, unless it exceeds the limit alone; its key has ``members`` members."""
         size = len(page.array) + _ENTRY + _MEMBER * (len(page.features) + members)
         with self._lock:
             if size > MOST_BYTES or key in self.kept:
@@ -73,12 +73,12 @@ class PageCache:
 
 
 def title_of(toolset: str | None) -> str:
-    """Return in words whose list is meant, that of a toolset or of all tools."""
+    """Return the title of the list of a toolset or of all tools."""
     return "All tools" if toolset is None else f"Toolset {toolset}"
 
 
 def members(options: ToolsetOptions, features: Iterable[AnyFeature]) -> Iterator[AnyFeature]:
-    """Return those of the features that are in a toolset."""
+    """Yield the features that are in a toolset."""
     is_meant = re.compile("|".join(map(fnmatch.translate, options["tools"])) or "(?!)").fullmatch
     only_reading = options.get("read_only", False)
     for each in features:
@@ -88,7 +88,7 @@ def members(options: ToolsetOptions, features: Iterable[AnyFeature]) -> Iterator
 
 
 def unmatched(options: ToolsetOptions, aliases: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the patterns of a toolset that mean no tool; each has a name and a source's alias."""
+    """Return a toolset's patterns that match none of ``aliases`` (tool name, source alias)."""
     names = [each for name, alias in aliases for each in (name, _SOURCE + alias)]
     return [
         each

@@ -1,4 +1,4 @@
-"""The features of the code, and those that are served under the administrators' settings."""
+"""The features of the code, and the served ones under the administrators' settings."""
 
 from __future__ import annotations
 
@@ -30,22 +30,21 @@ from mcp_bridge.registry.listing import DEFAULT, Page, PageCache, cut, members
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.base import NotYet, first_line
 
-# Trying again to make what cannot be made yet takes no more than this part of time.
+# The largest share of time spent on retries of features that cannot be built yet.
 EFFORT: Final = 1 / 20
 
-# By what features are ordered, which is read of many at once.
+# The sort key of features, in C since lists are long.
 _KEY: Final = attrgetter("kind", "name")
 
 
 class Snapshot:
     """
-    The features of one moment, in the order of their kinds and names. It never changes.
+    An immutable set of features, ordered by kind and name.
 
-    ``tools`` are those of them by name that are tools. ``messages`` are those of the sources on
-    what is left out or could be better, ``candidates`` the tools, by name, that nobody has marked
-    and an administrator may switch on; ``has_public`` is true if an anonymous caller may use one of
-    the features. ``toolset`` is the name of the toolset whose features these are, or None where
-    they are all there are.
+    ``tools`` are the tools by name. ``messages`` are the sources' messages about omitted or
+    improvable features; ``candidates`` the unmarked tools, by name, that an administrator may
+    enable. ``has_public`` is true if an anonymous caller may use one of the features. ``toolset``
+    is the name of the toolset, or None for all features.
     """
 
     toolset: str | None = None
@@ -63,18 +62,18 @@ class Snapshot:
         self.tools = {each.name: each for each in cast("Iterable[Tool]", tools)}
         self.messages = tuple(messages)
         self.has_public = any(each.access.public for each in self)
-        # Any text that is no str may be a lazy translation.
+        # Any text that is not a str may be a lazy translation.
         self._translated = frozenset(
             each
             for each in self
             if not (isinstance(each.title, str | None) and isinstance(each.description, str))
         )
-        # JSON by feature and revision; of lazy texts also by language, and not of every
-        # language that clients ask for. All of it goes with the snapshot.
+        # JSON by feature and revision; for lazy texts also by language, of which a bounded number
+        # is kept. The caches end with the snapshot.
         self._definition = lru_cache(maxsize=None)(_definition)
         self._translation = lru_cache(maxsize=16 * len(self._translated))(_definition)
-        # A feature of each rule, by which all with the rule are decided; None where a rule asks
-        # code of the site, which is run for the features of one page alone.
+        # One feature for each rule, which decides for all with that rule; None if a rule calls the
+        # site's code, which is run only for the features of one page.
         rules = {each.access: each for each in reversed(self._ordered)}
         is_asked = any(rule.predicate is not None for rule in rules)
         self.by_rule = None if is_asked else tuple(rules.values())
@@ -83,8 +82,8 @@ class Snapshot:
 
     @cached_property
     def stand_in(self) -> Tool | None:
-        """The tool that is asked about in the place of one that is not there, if there is any."""
-        # One that takes the work of most, and runs no code of the site's own.
+        """The tool whose access is checked in place of an unknown one, if any."""
+        # Its rule is the most common one that does not run the site's code.
         rules = {tool.access: tool for tool in reversed(self.tools.values())}
         return max(
             rules.values(),
@@ -94,7 +93,7 @@ class Snapshot:
 
     @cached_property
     def asks_of(self) -> frozenset[str]:
-        """What rules ask of a caller that takes a query: "groups", "permissions"."""
+        """The requirements of rules that need a query: "groups", "permissions"."""
         of_groups = {"groups" for each in self if each.access.groups is not None}
         return frozenset(of_groups | {"permissions" for each in self if each.access.permissions})
 
@@ -115,20 +114,20 @@ class Snapshot:
         if found is None:
             found = Snapshot(members(conf.toolsets[name], self))
             found.toolset = name
-            # Each definition is written once, and all pages are kept within one bound.
+            # Share the caches: definitions are serialised once, and pages have one limit.
             found._definition, found._translation = self._definition, self._translation
             found._pages = self._pages
             self._toolsets[name] = found
         return found
 
     def lists(self) -> dict[str | None, Snapshot]:
-        """Return what clients can list: each toolset, and all tools where there is no DEFAULT."""
+        """Return the lists for clients: each toolset, and all tools if DEFAULT is not defined."""
         names: list[str | None] = [*conf.toolsets]
         found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
         return {name: part for name, part in found.items() if part is not None}
 
     def following(self, kind: str, name: str = "") -> Iterator[Feature]:
-        """Return those of a kind that come after ``name``, whether or not one has that name."""
+        """Return the features of a kind after ``name``, which need not exist."""
         begin = bisect_right(self._ordered, (kind, name), key=_KEY)
         end = bisect_right(self._ordered, (f"{kind}\0", ""), key=_KEY)
         return iter(self._ordered[begin:end])
@@ -140,10 +139,10 @@ class Snapshot:
         position: str | int | None,
         revision: Revision,
     ) -> Page:
-        """Return the page after a name or an offset, of a kind's features that the rules open."""
+        """Return the page after a name or offset, of a kind's features with one of the rules."""
         language = get_language() if self._translated else None
         bounds = conf.PAGE_SIZE, conf.PAGE_BYTES
-        # By what a page depends on, and not by who asks.
+        # The key has everything that a page depends on; the caller is not part of it.
         key = (self.toolset, kind, rules, position, revision, language, bounds)
         page = self._pages.get(key)
         if page is None:
@@ -151,7 +150,7 @@ class Snapshot:
             visible = (each for each in start if each.access in rules)
             skipped = position if isinstance(position, int) else 0
             page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
-            # A client may send any cursor: kept are pages that begin where one of ours leads.
+            # Clients may send any cursor: cache only pages that begin after an existing feature.
             if position is None or (kind, position) in self._keys:
                 self._pages.put(key, page, len(rules))
         return page
@@ -163,67 +162,67 @@ class Snapshot:
         return self._definition(feature, revision)
 
     def tokens(self) -> int:
-        """Return about how many tokens of a model the definitions of all tools take."""
+        """Return the approximate tokens of the definitions of all tools."""
         return sum(tokens_of(self.written(tool, LATEST)) for tool in self.tools.values())
 
 
 def _definition(feature: Feature, revision: Revision, language: str | None = None) -> bytes:
-    # The language is part of a cache's key alone: lazy texts are written in the active one.
+    # ``language`` is only for the cache key: lazy texts use the active language.
     return encode(sent_definition(feature, revision))
 
 
 class _State(NamedTuple):
-    """A snapshot, what it was made of, and when: too old if ``reason`` is not the registry's."""
+    """A snapshot with its inputs and time; outdated if ``reason`` is not the registry's."""
 
     snapshot: Snapshot
     statuses: Mapping[Key, ToolStatus]
-    # The features of ``of_code``, and those that are switched on and could be made.
+    # The features of ``of_code`` and the enabled candidates that could be built.
     discovered: Snapshot
     of_code: Snapshot
     reason: object
     # None if the settings must be read again in any case.
     generations: Mapping[int, str] | None = None
-    # By monotonic(); without a database a state holds for ever.
+    # By monotonic(); without a database, a state never expires.
     read_at: float = math.inf
     unbuilt: frozenset[str] = frozenset()
-    # When these are tried again.
+    # When the unbuilt ones are retried.
     again: float = math.inf
-    # To be approved as new ones.
+    # Features to approve as new ones.
     first_seen: tuple[Feature, ...] = ()
 
 
 class Registry:
     """
-    The current snapshot.
+    The holder of the current snapshot.
 
-    The administrators' settings are read again when their generation is another one: that is looked
-    up by one thread at half of STATE_MAX_AGE, and by every thread for itself after STATE_MAX_AGE.
-    No thread waits for another one's query, and no lock is held while signals are sent.
+    The administrators' settings are read again when their generation changes. One thread checks
+    that at half of STATE_MAX_AGE, and every thread after STATE_MAX_AGE. Threads never wait for
+    another thread's query, and signals are sent without a lock.
     """
 
     def __init__(self) -> None:
-        # Taken again by the same thread where a module of the URLconf reads the registry.
+        # Reentrant, since a module of the URLconf may read the registry.
         self._building = threading.RLock()
-        # Nobody waits for these two: a thread that does not get them goes on without.
+        # Never waited for: a thread that fails to acquire one carries on.
         self._refreshing = threading.Lock()
         self._approving = threading.Lock()
         self._of_code: Snapshot | None = None
         self._readings: dict[str, Reading] = {}
         self._built_from: object = None
-        # When the sources are read again, since a tool could not be made yet.
+        # When the sources are read again because a tool could not be built yet.
         self._build_again = math.inf
         self._state: _State | None = None
-        # Another object after each reason to look again; a state that was read before is too old.
+        # Replaced to invalidate the state; states read before are outdated.
         self._reason = object()
-        # Why tools that nobody has marked could not be made when last tried, by name.
+        # Why candidates could not be built on the last attempt, by name.
         self.errors: dict[str, str] = {}
 
     @property
     def snapshot(self) -> Snapshot:
-        """Return what is served. Raises DatabaseError if settings cannot be read."""
+        """Return the served features. Raises DatabaseError if settings cannot be read."""
         state = self._current(conf.STATE_MAX_AGE)
-        # Only now, since receivers of the signal that is sent may read the snapshot. One thread
-        # approves; for others that read meanwhile, the new tools are not there yet.
+        # Only now, since signal receivers may read the snapshot. One thread approves; until it is
+        # done, others do not see the new tools.
         if state.first_seen and self._approving.acquire(blocking=False):
             try:
                 self._state = state._replace(first_seen=())
@@ -234,7 +233,7 @@ class Registry:
         return state.snapshot
 
     def _current(self, max_age: float) -> _State:
-        # Read once: another thread may put another state there.
+        # Read once, since another thread may replace it.
         state, now = self._state, monotonic()
         if state is None or state.reason is not self._reason or now - state.read_at >= max_age:
             return self._read(state)
@@ -247,7 +246,7 @@ class Registry:
 
     @property
     def fresh(self) -> Snapshot | None:
-        """Return the tools that are served, where that is known without a look at the database."""
+        """Return the served features if known without a query, else None."""
         state = self._state
         if state is None or state.reason is not self._reason or state.first_seen:
             return None
@@ -255,51 +254,51 @@ class Registry:
 
     @property
     def discovered(self) -> Snapshot:
-        """Return the tools of the code, served or not, and candidates that are switched on."""
-        # These are among the settings, which are read for a site that has candidates alone.
+        """Return the tools of the code, served or not, and the enabled candidates."""
+        # Settings are needed, and read, only if the site has candidates.
         of_code = self._read_sources()
         if not of_code.candidates or not has_database():
             return of_code
         try:
-            # An admin page asks for each of its rows.
+            # An admin page calls this for each row.
             return self._current(max(1, conf.STATE_MAX_AGE)).discovered
         except DatabaseError as error:
             unread = NotYet(
-                f"The candidates that are switched on cannot be read: {first_line(error)}.",
-                hint="Run manage.py migrate: a process that runs already tries again by itself.",
+                f"The enabled candidates cannot be read: {first_line(error)}.",
+                hint="Run manage.py migrate; running processes retry automatically.",
                 id="mcp_bridge.W094",
             )
             return Snapshot(of_code, (*of_code.messages, unread), of_code.candidates)
 
     @property
     def known(self) -> Snapshot | None:
-        """Return the same as of the snapshot read last, without a look at the database."""
+        """Return the ``discovered`` of the last state, without a query."""
         return None if self._state is None else self._state.discovered
 
     @property
     def unbuilt(self) -> frozenset[str]:
-        """Return the names of what is switched on and cannot be made, as of the same snapshot."""
+        """Return the names of enabled candidates that cannot be built, as of the last state."""
         return frozenset() if self._state is None else self._state.unbuilt
 
     def build(self, tool: Tool) -> Tool:
-        """Return the whole of a tool. Raises ValueError with the reason where there can be none."""
+        """Return the complete tool. Raises ValueError with the reason if it cannot be built."""
         try:
             made = tool.built
         except Exception as exception:
-            # Views and types describe themselves with code that may raise anything.
+            # The code of views and types may raise any exception.
             self.errors[tool.name] = first_line(exception)
             raise ValueError(self.errors[tool.name]) from exception
         self.errors.pop(tool.name, None)
         return made
 
     def _read_sources(self, generations: Mapping[int, str] | None = None) -> Snapshot:
-        """Return the tools of the code, which are read on first use and as their sources move."""
+        """Return the tools of the code, read on first use and when their sources change."""
         with self._building:
             built_from = (
                 *(settings.ROOT_URLCONF, conf.sources, conf.TOOL_NAME_STYLE),
                 *(conf.EXPOSE, conf.TOOLSETS),
             )
-            # Only tests change these while a process runs.
+            # Only tests change these in a running process.
             is_other, began = self._built_from != built_from, monotonic()
             held = {
                 alias: reading
@@ -323,42 +322,42 @@ class Registry:
 
     @property
     def statuses(self) -> Mapping[Key, ToolStatus]:
-        """Return the status by key of each feature of the code, as of the snapshot read last."""
+        """Return the status of each feature of the code by key, as of the last state."""
         return {} if self._state is None else self._state.statuses
 
     def forget(self) -> None:
-        """Have the next use look for another generation of the administrators' settings."""
+        """Make the next use check the generation of the administrators' settings."""
         self._reason = object()
 
     def settings_changed(self, *, setting: str = "MCP_BRIDGE", **kwargs: object) -> None:
-        """Have the next use read the administrators' settings again. Receives signals."""
-        # A receiver of tools_changed may have read them after the new generation was written and
-        # before the change itself was, so that their generation proves nothing.
+        """Make the next use read the administrators' settings again. Receives signals."""
+        # A receiver of tools_changed may have read the settings between the writes of the new
+        # generation and of the change, so comparing generations is not enough.
         if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
             if self._state is not None:
                 self._state = self._state._replace(generations=None)
             self.forget()
 
     def reload(self) -> None:
-        """Have the next use read the sources again."""
-        # With the lock: a build that has begun may be of the sources as they were.
+        """Make the next use read the sources again."""
+        # With the lock, since a running build may use the old sources.
         with self._building:
             self._of_code, self._readings = None, {}
         self.forget()
 
     def build_now(self) -> None:
-        """Read the sources before the first request; no connection to a database stays open."""
+        """Read the sources before the first request; leave no database connection open."""
         before = {each.alias for each in connections.all() if each.connection is not None}
         _ = self.discovered
         for each in connections.all():
-            # Processes that are forked from this one must not share it.
+            # Forked processes must not share it.
             if each.connection is not None and each.alias not in before:
                 each.close()
 
     def write_rows(self, *, using: str, plan: object = None, **kwargs: object) -> None:
         """Write a row for each tool; an error is logged. Receives ``post_migrate``."""
-        # While migrations wait no tool is made, since its types may read and write tables. The
-        # command flush migrates nothing, and has no plan.
+        # Tools are not built while migrations are pending, since their types may use tables. The
+        # command flush does not migrate and sends no plan.
         if using != router.db_for_write(ToolSetting) or not (plan is None or is_migrated(using)):
             return
         try:
@@ -367,14 +366,14 @@ class Registry:
             tool_status.sync_tool_settings(self.discovered)
         except Exception:
             tool_status.logger.exception(
-                "The tools could not be written down; the admin does it when it is opened"
+                "The rows of the tools could not be written; opening the admin writes them"
             )
 
     def _read(self, known: _State | None) -> _State:
-        """Read the state that holds now, given the one that is known, and keep it."""
+        """Read and store the current state, given the known one."""
         reason, now = self._reason, monotonic()
-        # Before the tools: making one may write rows that a migration which waits cannot stand, and
-        # this raises where the tables of this app are not there yet.
+        # Before the tools: building one may write rows that conflict with a pending migration, and
+        # this raises if the tables of this app do not exist yet.
         generations = Generation.current() if has_database() else None
         of_code = self._read_sources(generations)
         if generations is None:
@@ -414,7 +413,7 @@ class Registry:
     def _with_switched_on(
         self, of_code: Snapshot, found: Mapping[Key, ToolSetting]
     ) -> tuple[Snapshot, frozenset[str]]:
-        """Return the tools of the code with those that are switched on, and the names of others."""
+        """Return the tools of the code with enabled candidates, and the names of unbuilt ones."""
         names = {
             each.name
             for each in found.values()
@@ -425,9 +424,9 @@ class Registry:
             tool = of_code.candidates.get(name)
             if tool is None:
                 message = checks.Warning(
-                    f"The candidate {name!r} is switched on, and no source offers it any more: "
-                    "nothing is served under this name.",
-                    hint="Delete it in the admin, under Tools, or bring back what it was made of.",
+                    f"The candidate {name!r} is enabled, but no source offers it any more, so it "
+                    "is not served.",
+                    hint="Delete it in the admin, under Tools, or restore the code it came from.",
                     id="mcp_bridge.W090",
                 )
                 messages.append(message)
@@ -438,11 +437,11 @@ class Registry:
                 unbuilt.add(name)
                 place = f" ({tool.source})" if tool.source else ""
                 message = NotYet(
-                    f"The candidate {name!r}{place} is switched on, and not served, since it can "
-                    f"be no tool now: {reason}.",
-                    hint="Run manage.py migrate if tables or rows are missing: a process that runs "
-                    "already tries again by itself. Else change what it is made of, or switch it "
-                    "off in the admin.",
+                    f"The candidate {name!r}{place} is enabled, but not served, since it cannot be "
+                    f"built: {reason}.",
+                    hint="If tables or rows are missing, run manage.py migrate; running processes "
+                    "retry automatically. Otherwise fix its code, or disable the candidate in the "
+                    "admin.",
                     id="mcp_bridge.W092",
                 )
                 messages.append(message)
@@ -453,21 +452,21 @@ class Registry:
 
 @cache
 def has_database() -> bool:
-    """Return whether the site has a database: without one, every tool is served as in the code."""
+    """Return whether the site has a database; without one, tools are served as in the code."""
     return connections[router.db_for_write(ToolSetting)].vendor != "unknown"
 
 
 def is_migrated(alias: str) -> bool:
-    """Return whether a database has the tables of this app, and no migration waits for it."""
-    # After a migration backwards, and before a first one of a site without migrations, there are
-    # no tables.
+    """Return whether a database has the tables of this app and no pending migrations."""
+    # Tables are missing after a backwards migration, and before the first migrate of a site
+    # without migrations.
     if ToolSetting._meta.db_table not in connections[alias].introspection.table_names():
         return False
     return not unapplied(alias)
 
 
 def unapplied(alias: str) -> list[str]:
-    """Return the migrations that wait for a database, as "app.name"."""
+    """Return the pending migrations of a database, as "app.name"."""
     # Imported here, since only commands need it.
     from django.db.migrations.executor import MigrationExecutor
 

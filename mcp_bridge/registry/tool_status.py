@@ -1,7 +1,8 @@
 """
-The status of each feature under the administrators' settings: on, off, or withheld until approved.
+The status of each feature under the administrators' settings: enabled, disabled or pending.
 
-An approval is of one definition. A changed one is withheld if it needs approval, else approved.
+An approval applies to one definition. A changed definition is withheld if it needs approval, else
+approved.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ class ToolStatus(models.TextChoices):
 
 
 def needs_approval(feature: Feature) -> bool:
-    """Return whether a changed definition needs approval, as ``confirm`` and the site demand."""
+    """Return whether changed definitions need approval, by ``confirm`` and the site's settings."""
     return feature.options.confirm or (conf.APPROVE_DESTRUCTIVE and feature.is_destructive)
 
 
 def is_switched_on(setting: ToolSetting | None) -> bool:
-    """Return whether an administrator has made a feature of what nobody has marked."""
+    """Return whether an administrator has enabled a candidate."""
     return setting is not None and setting.chosen and setting.enabled
 
 
 def is_first_seen(feature: Feature, setting: ToolSetting | None) -> bool:
-    """Return whether it needs approval and no definition of it was approved so far."""
+    """Return whether it needs approval and none of its definitions was approved yet."""
     return needs_approval(feature) and (setting is None or not setting.fingerprint)
 
 
@@ -74,7 +75,7 @@ def status_of(feature: Feature | None, setting: ToolSetting | None) -> ToolStatu
 
 
 def is_served_unapproved(status: ToolStatus, setting: ToolSetting | None) -> bool:
-    """Return whether a feature has changed and is served all the same, since DEBUG is on."""
+    """Return whether a changed feature is served anyway because DEBUG is on."""
     enabled = setting is not None and setting.enabled
     return status is ToolStatus.CHANGED and settings.DEBUG and enabled
 
@@ -91,7 +92,7 @@ def served(
         if is_served_unapproved(status, setting):
             logger.warning(
                 "The %s %r has changed since it was approved: without DEBUG it would be "
-                "withheld until somebody approves it in the admin",
+                "withheld until it is approved in the admin",
                 *feature.key,
             )
         elif status is not ToolStatus.SERVED or is_first_seen(feature, setting):
@@ -109,7 +110,7 @@ def with_settings(feature: AnyFeature, setting: ToolSetting) -> AnyFeature:
     if setting.restricted:
         groups = frozenset(group.pk for group in setting.groups.all())
     if groups is not None or scopes != rule.scopes:
-        # Then it is never public: an anonymous caller is in no group and has no scope.
+        # Never public: anonymous callers do not have groups or scopes.
         changes["access"] = AccessRule.of(False, rule.permissions, rule.predicate, groups, scopes)
     if setting.confirm and not feature.options.confirm:
         changes["options"] = replace(feature.options, confirm=True)
@@ -124,7 +125,7 @@ def read_settings() -> dict[Key, ToolSetting]:
 
 def sync_tool_settings(features: Iterable[Feature]) -> None:
     """Create missing rows, and approve definitions that need no approval. Raises DatabaseError."""
-    # These are first ones unless NEW_TOOLS is "disabled", and changes of what needs no approval.
+    # These are new tools unless NEW_TOOLS is "disabled", and changes that need no approval.
     using = router.db_for_write(ToolSetting)
     by_key = {feature.key: feature for feature in features}
     with transaction.atomic(using):
@@ -142,12 +143,12 @@ def sync_tool_settings(features: Iterable[Feature]) -> None:
                 if setting.pk:
                     setting.save(using=using, update_fields=APPROVAL)
         if missing:
-            # Another process may have seen the same at the same time.
+            # Another process may create the same rows at the same time.
             rows.bulk_create(missing, ignore_conflicts=True)
 
 
 def mark_approved(setting: ToolSetting, feature: Feature, by: Any = None) -> None:
-    """Put the definition into the settings as approved ``by`` a user, without saving them."""
+    """Set the definition as approved ``by`` a user, without saving the settings."""
     setting.approved = canonical_definition(feature)
     setting.fingerprint = fingerprint(setting.approved)
     setting.guarded = needs_approval(feature)
@@ -157,11 +158,11 @@ def mark_approved(setting: ToolSetting, feature: Feature, by: Any = None) -> Non
 
 def approve_first_seen(features: Iterable[Feature]) -> bool:
     """Approve features that are seen for the first time; return whether that was possible."""
-    # A later change can only be noticed against a recorded definition.
+    # Later changes can be detected only against a recorded definition.
     try:
         sync_tool_settings(features)
     except DatabaseError:
         names = ", ".join(each.name for each in features)
-        logger.exception("These tools are withheld, since they cannot be written down: %s", names)
+        logger.exception("These tools are withheld: their rows cannot be written: %s", names)
         return False
     return True

@@ -1,4 +1,4 @@
-"""Signature, hints and docstring to JSON Schema, and its enforcement: all of it by pydantic."""
+"""Generate JSON Schemas from signatures, hints and docstrings, and enforce them with pydantic."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
-Core schemas, the dictionaries of ``pydantic_core.core_schema``: made of hints, walked, rewritten.
+Make, walk and rewrite core schemas, the dictionaries of ``pydantic_core.core_schema``.
 
-A hint inside a class or a type alias cannot be replaced by an adapter's. So pydantic reads a member
-of an adapted type as an instance of its class (``arbitrary_types_allowed``), and that part of the
-core schema is replaced.
+Adapters cannot replace a hint inside a class or a type alias. So pydantic reads a member of an
+adapted type as an instance of its class (``arbitrary_types_allowed``), and that part of the core
+schema is replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 from mcp_bridge.schemas import hints
 from mcp_bridge.schemas.hints import Side, TypeHint
 
-# Strict JSON mode, so that the schema is enforced as it reads.
+# Strict JSON mode, so that the schema is enforced exactly.
 CONFIG = ConfigDict(
     strict=True,
     extra="forbid",
@@ -32,15 +32,15 @@ CONFIG = ConfigDict(
     ser_json_inf_nan="constants",
 )
 # A core schema or a part of one, such as a field. pydantic's own type is a union of TypedDicts,
-# which has no name for a rewritten copy.
+# which a rewritten copy does not fit.
 CoreNode: TypeAlias = dict[str, Any]
 
-# Where a core schema holds values, which may look like schemas, and not schemas.
+# Keys of a core schema that hold values rather than schemas, though these may look like schemas.
 _VALUES: Final = frozenset(
     {"cls", "config", "default", "expected", "function", "members", "metadata", "ref"}
     | {"serialization"}
 )
-# Where it holds schemas by names (of members, of tags), which may be any word.
+# Keys that hold schemas by name (of members, of tags); a name may be any word.
 _NAMED: Final = frozenset({"fields", "choices"})
 _HOLDERS: Final = (dict, list, tuple)
 # The key of a core schema's metadata that holds a description for its JSON Schema.
@@ -48,7 +48,7 @@ DESCRIPTION: Final = "mcp_bridge_description"
 # The key in a core schema's metadata for the metadata of the Annotated that held the class.
 BESIDE: Final = "mcp_bridge_beside"
 
-# The core types of plain data, and those that hold it.
+# The core types of plain data and of its containers.
 _PLAIN: Final = frozenset(
     {"any", "bool", "date", "datetime", "decimal", "float", "int", "literal", "none", "str", "time"}
     | {"timedelta", "uuid", "dict", "frozenset", "list", "set", "tuple", "nullable", "union"}
@@ -77,7 +77,7 @@ def parts(schema: object) -> Iterator[CoreNode]:
 
 
 def is_plain(*schemas: CoreNode) -> bool:
-    """Return whether checking values against core schemas runs none of the site's own code."""
+    """Return whether checking values against core schemas runs none of the site's code."""
     return all(
         each.get("type", "any") in _PLAIN
         and each.get("default_factory") in _FACTORIES
@@ -115,7 +115,7 @@ def change_root(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> Cor
 
 
 def gather_definitions(schema: CoreNode) -> CoreNode:
-    """Return the same core schema with all definitions at its root, each of them once."""
+    """Return the same core schema with all definitions at its root, each once."""
     found: dict[str, CoreNode] = {}
 
     def without_definitions(part: CoreNode) -> CoreNode:
@@ -123,7 +123,7 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
             return with_parts(part, without_definitions)
         for each in part["definitions"]:
             if each["ref"] not in found:
-                # Known before its parts are looked at, since they may refer to it.
+                # Registered before its parts are visited, since they may refer to it.
                 found[each["ref"]] = each
                 found[each["ref"]] = without_definitions(each)
         inner = without_definitions(part["schema"])
@@ -169,33 +169,33 @@ class ReadHint:
     """
     A hint as pydantic reads it for one side; ``core`` is its core schema.
 
-    ``of()`` reads a hint once, until forget_hints() is called; one that an adapter changes, each
-    time. ``hint`` is as it was written, and ``adapted`` what an adapter made of it.
+    ``of()`` reads a hint once until forget_hints() is called, or each time if an adapter changes
+    it. ``hint`` is the original hint, and ``adapted`` the adapter's replacement.
     """
 
     side: ClassVar[Side]
     _known: ClassVar[dict[Hashable, Any]] = {}
 
     def __init__(self, hint: TypeHint) -> None:
-        # Its key holds ids, which are its own as long as the hint is alive.
+        # Its key contains ids, which are unique only while the hint is alive.
         self.hint = hint
         with warnings.catch_warnings():
-            # The dict that a procedure receives is its own, so nothing has to protect its items.
+            # A procedure receives a fresh dict, so its items need no protection.
             warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-            # _Hint of inputs looks after these itself.
+            # _Hint of inputs handles these itself.
             warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
             warnings.simplefilter("error", ArbitraryTypeWarning)
             try:
                 self.adapted = hints.adapt(hint, self.side)
                 self.core, is_changed = core_schema_of(self.adapted, CONFIG, self.side)
             except ArbitraryTypeWarning as warning:
-                # It is no type, such as ``[int]``.
+                # It is not a type, for example ``[int]``.
                 raise TypeError(str(warning).partition(" (")[0]) from warning
         self._is_shared = self.adapted is hint and not is_changed
 
     @classmethod
     def of(cls, hint: TypeHint) -> Self:
-        """Return what is known of a hint, or read it."""
+        """Return the cached object for a hint, or read the hint."""
         key = cls, hints.identity(hint)
         found: Self | None = cls._known.get(key)
         if found is None:
@@ -206,28 +206,28 @@ class ReadHint:
 
 
 def forget_hints() -> None:
-    """Have each hint read anew: what a type says of itself may be another thing by now."""
+    """Make the next use read each hint again, since the types may have changed."""
     ReadHint._known.clear()
 
 
 def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
-    """Return the core schema of a hint with adapted types in it replaced, and whether any was."""
-    # Equal hints are adapted once, since adapters may make classes of their own.
+    """Return the core schema of a hint with its adapted types replaced, and whether any was."""
+    # Equal hints are adapted once, since adapters may create classes.
     adapted = functools.cache(functools.partial(hints.adapt, side=side))
     schema = with_names(_read(hint, ConfigDict(**{**config, "arbitrary_types_allowed": True})))
     found = [each for each in map(_hint, parts(schema)) if each is not None]
     if any(adapted(each) != each for each in found):
         return gather_definitions(_swap_adapted(schema, adapted)), True
     if any(each.get("type") == "is-instance" for each in parts(schema)):
-        # Perhaps of a class that pydantic cannot read: then it says so.
+        # If it has a class that pydantic cannot read, this raises pydantic's error.
         return _read(hint, config), False
     return schema, False
 
 
 def _read(hint: TypeHint, config: ConfigDict) -> CoreNode:
-    # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
+    # In a tuple, since TypeAdapter cannot take a config for a class that has its own.
     adapter = TypeAdapter(tuple[(hint,)], config=config)
-    # Where a name is not known, this says which; else it does nothing.
+    # Raises an error that names an undefined name; otherwise does nothing.
     adapter.rebuild()
     core = cast(CoreNode, adapter.core_schema)
     return change_root(core, lambda root: root["items_schema"][0])
@@ -241,18 +241,18 @@ def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
         return with_parts(schema, lambda part: _swap_adapted(part, adapted))
     metadata = schema.get("metadata", {})
     if schema["type"] == "enum":
-        # Other parts refer to an enum, so that it stays, and is described only.
+        # Other parts refer to an enum, so it stays and only gets a description.
         return {**schema, "metadata": {**metadata, DESCRIPTION: hints.description_in(found)}}
     core = cast(CoreNode, TypeAdapter(found).core_schema)
     swapped = {**core, "metadata": {**core.get("metadata", {}), **metadata}}
     if "ref" not in schema:
         return swapped
-    # A type alias, to whose name other parts refer.
+    # A type alias, to which other parts refer by name.
     return {"type": "chain", "steps": [swapped], "ref": schema["ref"]}
 
 
 def _hint(schema: object) -> TypeHint | None:
-    """Return the hint that this core schema was made of if an adapter may know it, else None."""
+    """Return the hint of this core schema if an adapter may handle it, else None."""
     if not isinstance(schema, dict):
         return None
     kind = schema.get("type")
@@ -266,7 +266,7 @@ def _hint(schema: object) -> TypeHint | None:
 
 
 def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
-    """Raise TypeError for a bound that pydantic would apply to an instance, not to its key."""
+    """Raise TypeError for a bound that pydantic would apply to an instance instead of its key."""
     chain = schema.get("type") == "chain"
     function = schema.get("function", {}).get("function")
     code = getattr(getattr(function, "func", function), "__module__", None) or ""
@@ -274,7 +274,7 @@ def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
         hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
         if adapted(hint) != hint:
             raise TypeError(
-                f"a bound beside {hints.without_metadata(hint).__name__} cannot be kept in a "
-                "member of a class: take it off and check the value in the tool, or make it a "
-                "parameter of its own"
+                f"a bound on {hints.without_metadata(hint).__name__} is not supported in a member "
+                "of a class: remove it and check the value in the tool, or make it a separate "
+                "parameter"
             )

@@ -1,4 +1,4 @@
-"""Forms that a client shows its user: the flat schemas that MCP has for them ("Elicitation")."""
+"""Make and check the flat schemas of forms that a client shows its user (MCP, "Elicitation")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import SchemaDocument
 
-# The keywords that MCP's form schemas have for each type (MCP schema, PrimitiveSchemaDefinition).
+# The keywords of MCP's form schemas by type (MCP schema, PrimitiveSchemaDefinition).
 _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("minLength", "maxLength", "format", "enum", "oneOf"),
     "integer": ("minimum", "maximum"),
@@ -25,16 +25,16 @@ _FORMATS: Final = ("date", "date-time", "email", "uri")
 
 @lru_cache(maxsize=256)
 def form_schema(model: type[BaseModel]) -> dict[str, object]:
-    """Return the model's schema as a form can show it. Raises TypeError that names the field."""
+    """Return the model's schema for a form. Raises TypeError that names an unsupported field."""
     document = SchemaDocument(model.model_json_schema())
     fields: dict[str, object] = {}
     for name, schema in document.root.get("properties", {}).items():
         _check_secret(document, schema, name, f"{model.__name__}.{name}")
         if (field := _field(document, schema)) is None:
             raise TypeError(
-                f"{model.__name__}.{name} cannot stand in a form: its fields are str, int, float, "
-                "bool, dates, choices of strings (Literal, Enum), lists of such choices, and any "
-                "of them or None"
+                f"{model.__name__}.{name} is not supported in a form: use str, int, float, bool, "
+                "dates, choices of strings (Literal, Enum), lists of such choices, or any of them "
+                "or None"
             )
         fields[name] = field
     required = document.root.get("required")
@@ -42,7 +42,7 @@ def form_schema(model: type[BaseModel]) -> dict[str, object]:
 
 
 def check_form(schema: JSONSchema) -> None:
-    """Raise TypeError for a schema by hand that is not flat, or that asks for a secret."""
+    """Raise TypeError for an explicit schema that is not flat, or that requests a secret."""
     document = SchemaDocument(schema)
     for name, each in schema.get("properties", {}).items():
         _check_secret(document, each, name, f"the field {name!r}")
@@ -50,7 +50,7 @@ def check_form(schema: JSONSchema) -> None:
         items = each.get("items", {})
         if kind not in _KEYWORDS or (kind == "array" and not {"enum", "anyOf"} & items.keys()):
             raise TypeError(
-                f"the field {name!r} cannot stand in a form: the type of each is string, integer, "
+                f"the field {name!r} is not supported in a form: its type must be string, integer, "
                 "number or boolean, or array for choices of strings (items with enum or anyOf)"
             )
 
@@ -60,14 +60,14 @@ def _check_secret(document: SchemaDocument, schema: JSONSchema, name: str, field
     is_marked = found.get("writeOnly") is True or found.get("format") == "password"
     if is_marked or names_secret(name):
         raise TypeError(
-            f"{field} is a secret, which no form may ask for: raise InputRequired with a "
-            "URLElicitRequest that leads to a page of the site, or, if it is none, give it another "
-            "name"
+            f"{field} is a secret by its name, which a form must not request: raise InputRequired "
+            "with a URLElicitRequest to a page of the site, or rename the field if it is not a "
+            "secret"
         )
 
 
 def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
-    """Return a field as a form shows it, without keywords that forms lack; None if none can."""
+    """Return a field without keywords that forms do not support; None if it is unsupported."""
     found = flat(document, schema)
     kind = found.get("type", "")
     if kind not in _KEYWORDS or (kind != "string" and "enum" in found):
@@ -87,7 +87,7 @@ def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
 
 
 def flat(document: SchemaDocument, schema: Any, seen: frozenset[int] = frozenset()) -> JSONSchema:
-    """Return a schema with references followed, ``const`` as ``enum``, and no branch of null."""
+    """Return a schema with references resolved, ``const`` as ``enum``, and without null."""
     known, seen = document.merged(schema, seen)
     found = dict(known)
     branches = [each for each in found.get("anyOf", ()) if each != {"type": "null"}]

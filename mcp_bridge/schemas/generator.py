@@ -1,4 +1,4 @@
-"""Generate pydantic's JSON Schemas (2020-12), as simple as strict clients want them."""
+"""Generate pydantic's JSON Schemas (2020-12), simplified for strict clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
 from mcp_bridge.schemas.strictness import LONGEST_DECIMAL
 from mcp_bridge.schemas.walk import DEFS, Bundler
 
-# How Python writes a Decimal that is a number.
+# Python's text form of a finite Decimal.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?"
@@ -26,13 +26,13 @@ _DURATION: Final = "^-?P([0-9]+Y)?([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\\.[0-
 
 class SchemaGenerator(GenerateJsonSchema):
     """
-    pydantic's generator without the titles that it makes of field names.
+    pydantic's generator without titles from field names.
 
-    With ``of_results`` a time or a duration has a pattern instead of a format: clients assert
-    formats, which require an offset and allow no fraction or sign.
+    With ``of_results``, times and durations have a pattern instead of a format: clients assert
+    formats, which require an offset and do not allow a fraction or sign.
     """
 
-    # A default that is no JSON is left out of the schema; the parameter stays optional.
+    # A default that is not JSON is omitted from the schema; the parameter stays optional.
     ignored_warning_kinds = {"non-serializable-default"}
 
     def __init__(self, *, of_results: bool = False) -> None:
@@ -46,7 +46,7 @@ class SchemaGenerator(GenerateJsonSchema):
         return False
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
-        # The lengths in the hint are of the bytes, and not of the text that encodes them.
+        # The hint's lengths count bytes, not characters of the encoded text.
         return {"type": "string", "contentEncoding": "base64"}
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
@@ -56,7 +56,7 @@ class SchemaGenerator(GenerateJsonSchema):
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
         result = super().tagged_union_schema(schema)
-        # It is OpenAPI's, and refers to definitions.
+        # An OpenAPI keyword that refers to definitions.
         result.pop("discriminator", None)
         return result
 
@@ -69,13 +69,13 @@ class SchemaGenerator(GenerateJsonSchema):
 
     def encode_default(self, dft: object) -> object:
         if isinstance(dft, bytes):
-            # pydantic's own is in the url-safe alphabet.
+            # pydantic uses the URL-safe alphabet.
             return base64.b64encode(dft).decode("ascii")
         found = super().encode_default(dft)
         try:
             json.dumps(found, allow_nan=False)
         except ValueError as exception:
-            # pydantic catches it and leaves the default out.
+            # pydantic catches it and omits the default.
             raise PydanticSerializationError("JSON has no such number") from exception
         return found
 
@@ -85,21 +85,21 @@ class SchemaGenerator(GenerateJsonSchema):
         return sent and super().field_is_present(field)
 
     def get_decimal_pattern(self, schema: core_schema.DecimalSchema) -> str:
-        # For a result pydantic's own pattern is long, and nobody has to keep to it.
+        # For results, pydantic's pattern is needlessly long.
         if self.mode != "validation":
             return _WRITTEN
-        # Of more digits Python makes no Decimal, or one that is slow to calculate with.
+        # Python refuses larger exponents, or is slow with them.
         return self.build_decimal_pattern(schema).replace("[eE][+-]?[0-9]+", "[eE][+-]?[0-9]{1,4}")
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         result = super().decimal_schema(schema)
-        # The branches of a parameter are a number and a text.
+        # The branches of a parameter are a number and a string.
         for branch in result.get("anyOf", ())[1:]:
             branch["maxLength"] = LONGEST_DECIMAL
         return result
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        # The format "date-time" demands the offset that a naive one must not have.
+        # The format "date-time" requires an offset, which a naive one must not have.
         zone = schema.get("tz_constraint")
         result = super().datetime_schema(schema)
         if zone == "naive":
@@ -118,26 +118,26 @@ class SchemaGenerator(GenerateJsonSchema):
 
 
 def plain_default(value: Any) -> object:
-    """Return a default as JSON has it. Raises TypeError for one that takes a serializer."""
+    """Return a default as JSON. Raises TypeError for one that needs a serializer."""
     kind = type(value)
     if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):
         return value
     if kind in (list, tuple, dict) and not value:
         return {} if kind is dict else []
-    raise TypeError(f"{kind.__name__} takes a serializer")
+    raise TypeError(f"{kind.__name__} needs a serializer")
 
 
 def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:
-    """Return the schema of a time with a pattern in place of its format, if it has one."""
+    """Return the schema of a time with its format, if any, replaced by a pattern."""
     return {"type": "string", "pattern": pattern} if "format" in schema else schema
 
 
 def generate(schema: CoreNode, mode: JsonSchemaMode, *, of_results: bool = False) -> dict[str, Any]:
-    """Return a schema with ``$defs`` for recursion alone, and no titles that repeat a name."""
+    """Return a schema with ``$defs`` only for recursion, without titles that repeat a name."""
     root = SchemaGenerator(of_results=of_results).generate(cast(CoreSchema, schema), mode)
     definitions = {DEFS + name: dict(each) for name, each in root.pop("$defs", {}).items()}
     for name, each in definitions.items():
-        # A title made of a class's name, which arguments may follow.
+        # A title made from a class name, possibly followed by type arguments.
         title = re.escape(re.sub(r"\W", "_", str(each.get("title"))))
         if re.search(rf"(^|/|__){title}_|{title}$", name):
             each.pop("title", None)

@@ -1,4 +1,4 @@
-"""Type hints taken apart and put together again, and those that pydantic cannot read adapted."""
+"""Split, rebuild and adapt type hints, for types that pydantic cannot read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import get_type_hints, is_typeddict
 
-# A type hint: a class, a union, an alias, a special form. These have no type in common, and are
-# read by origin_of(), get_args() and getattr().
+# A type hint: a class, a union, an alias, a special form. They do not share a type, and are read
+# with origin_of(), get_args() and getattr().
 TypeHint: TypeAlias = Any
 
 Side = Literal["parameter", "result"]
 UNIONS: Final = (typing.Union, types.UnionType)
-# Typed so, since it returns what any class may be.
+# Typed like this because it may return any class.
 origin_of: Final[Callable[[TypeHint], TypeHint]] = typing.get_origin
-# Generics whose arguments may be changed: their items may be of an adapted type.
+# Generics whose arguments may be replaced, since items may be of an adapted type.
 _CONTAINERS: Final = frozenset(
     {list, tuple, set, frozenset, dict, collections.abc.Sequence, collections.abc.Iterable}
     | {collections.abc.Mapping, collections.abc.Set, collections.abc.Collection}
@@ -31,7 +31,7 @@ _CONTAINERS: Final = frozenset(
 
 
 def split_annotated(hint: TypeHint) -> tuple[TypeHint, tuple[Any, ...]]:
-    """Return the hint inside an ``Annotated`` and its metadata; any other hint with none."""
+    """Return the hint inside an ``Annotated`` and its metadata, or any other hint with ()."""
     if origin_of(hint) is not Annotated:
         return hint, ()
     inner, *metadata = get_args(hint)
@@ -39,7 +39,7 @@ def split_annotated(hint: TypeHint) -> tuple[TypeHint, tuple[Any, ...]]:
 
 
 def annotate(hint: TypeHint, *metadata: object) -> TypeHint:
-    """Return the hint with metadata in an ``Annotated``, or itself where there is none."""
+    """Return the hint with metadata in an ``Annotated``, or the hint itself without metadata."""
     return Annotated[(hint, *metadata)] if metadata else hint
 
 
@@ -53,14 +53,14 @@ def without_metadata(hint: TypeHint) -> TypeHint:
 
 def identity(hint: TypeHint) -> Hashable:
     """
-    Return a key that two hints share only if they are read alike, as long as both are alive.
+    Return a key that two hints share only if they are read alike, while both are alive.
 
-    Equality is no such key: to Python ``int | str`` equals ``str | int``, and so do literals in
-    another order, and bounds of 1 and of True.
+    Equality is not enough: in Python, ``int | str`` equals ``str | int``, as do literals in another
+    order, and bounds of 1 and True.
     """
     origin, arguments = origin_of(hint), get_args(hint)
     if isinstance(hint, list):
-        # The parameters of a Callable, a new list each time.
+        # The parameters of a Callable are a new list each time.
         return tuple(map(identity, hint))
     if origin is None or not arguments:
         return id(hint)
@@ -73,7 +73,7 @@ def identity(hint: TypeHint) -> Hashable:
 
 
 def description_in(hint: TypeHint) -> str:
-    """Return the description in a hint's metadata, or in that of a branch of a union."""
+    """Return the description in the metadata of a hint, or of a branch of a union."""
     if origin_of(hint) in UNIONS:
         return next(filter(None, map(description_in, get_args(hint))), "")
     texts = [each.description for each in split_annotated(hint)[1] if isinstance(each, FieldInfo)]
@@ -82,45 +82,45 @@ def description_in(hint: TypeHint) -> str:
 
 @functools.lru_cache(maxsize=256)
 def members_of(kind: type) -> dict[str, TypeHint] | None:
-    """Return the hints of the members that a class declares by name; None for other classes."""
+    """Return the hints of a class's declared members by name; None if it declares none."""
     if issubclass(kind, BaseModel):
         return {name: field.annotation for name, field in kind.model_fields.items()}
     if is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields"):
         try:
             return dict(get_type_hints(kind))
         except NameError:
-            # pydantic may know the name, such as that of a class inside a function, or reports it.
+            # pydantic may resolve the name, such as a class inside a function, or reports it.
             return None
     return None
 
 
 class Adapter:
-    """One kind of types as parameters and results: pass an instance of a subclass to register()."""
+    """Support for a kind of types: pass an instance of a subclass to register()."""
 
     def adapted(self, hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint | None:
         """
-        Return a hint that pydantic reads in place of ``hint``, with the ``metadata`` around it.
+        Return a replacement for ``hint`` with its ``metadata`` that pydantic can read.
 
-        None leaves it to the next adapter. Raises TypeError for a type that cannot be on this side,
-        with what to write instead.
+        None leaves it to the next adapter. Raises TypeError for a type that is not supported on
+        this side, with the alternative to use.
         """
         return None
 
     def items(self, value: Any) -> Iterable[object] | None:
-        """Return the items of a result that is a collection but no list; None for any other."""
+        """Return the items of a result that is a collection but not a list; None for others."""
         return None
 
     def has_members(self, value: object) -> bool:
-        """Return whether the attributes of a result are the members that its hint declares."""
+        """Return whether the result's attributes are the members declared by its hint."""
         return False
 
     def query_parameters(self, view: Any) -> Iterable[dict[str, Any]]:
-        """Return parameters of a REST view that nothing else describes, as OpenAPI has them."""
+        """Return OpenAPI parameters of a REST view that are not described elsewhere."""
         return ()
 
 
 ADAPTERS: Final[list[Adapter]] = []
-# Exceptions by which a type cannot be read now, and may be later: no errors of the hint.
+# Exceptions for a type that cannot be read yet but may be later; not errors of the hint.
 TRANSIENT: Final[set[type[Exception]]] = set()
 
 
@@ -129,14 +129,14 @@ NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", defa
 
 
 def note(text: str) -> None:
-    """Note a gap in the schema of the hint being adapted, for a warning of the checks."""
+    """Record a gap in the schema of the hint being adapted, for a check warning."""
     notes = NOTES.get()
     if notes is not None and text not in notes:
         notes.append(text)
 
 
 def register(adapter: Adapter) -> None:
-    """Ask an adapter after those registered before; a second one of a class is ignored."""
+    """Add an adapter after those registered before; a second one of a class is ignored."""
     if not any(type(each) is type(adapter) for each in ADAPTERS):
         ADAPTERS.append(adapter)
 
@@ -145,7 +145,7 @@ def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
     if inner is typing.LiteralString:
-        # At run time a literal string cannot be told from any other.
+        # At run time, a literal string cannot be distinguished from others.
         return annotate(str, *metadata)
     for adapter in ADAPTERS:
         found = adapter.adapted(inner, metadata, side)

@@ -1,4 +1,4 @@
-"""The parameters of a signature: the input schema, and pydantic's core schema that enforces it."""
+"""The input schema of a signature, and the core schema of pydantic that enforces it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mcp_bridge.schemas.generator import generate, plain_default
 from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import with_bounds
 
-# What a field's metadata says in its JSON Schema, in pydantic's order.
+# Keywords that a field's metadata adds to its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
 
 
-# The arguments of every tool are instances of it. A docstring would stand in every input schema.
+# The base of all arguments. A docstring would appear in every input schema.
 class Arguments(BaseModel):
     model_config = CONFIG
 
@@ -28,7 +28,7 @@ _MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
 
 
 class _Hint(ReadHint):
-    """A hint without the name, the default and the text of one parameter."""
+    """A hint without the name, default and description of a parameter."""
 
     side = "parameter"
 
@@ -37,7 +37,7 @@ class _Hint(ReadHint):
         core = with_bounds(self.core)
         kinds = [each["cls"] for each in parts(core) if each.get("type") == "is-instance"]
         self._has_path = any(isinstance(it, type) and issubclass(it, os.PathLike) for it in kinds)
-        # Those that ``core`` refers to.
+        # The definitions that ``core`` refers to.
         self.definitions: list[CoreNode] = core.get("definitions", [])
         root: CoreNode = {**(core["schema"] if self.definitions else core)}
         root["metadata"] = {**root.get("metadata", {})}
@@ -50,21 +50,20 @@ class _Hint(ReadHint):
             name = "default" if each.default_factory is None else "default_factory"
             root = {"type": "default", "schema": root, name: getattr(each, name)}
         self.core = root
-        # Whether its check runs no code of the site's own.
+        # Whether its check runs none of the site's code.
         self.is_plain = is_plain(root, *self.definitions)
-        # An adapter knows more, such as the model that a number is the id of.
+        # An adapter may add text, such as the model that an id belongs to.
         self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
         whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
-        # None where it depends on what stands beside it.
+        # None if it depends on other parameters.
         self._schema: Any = None if "$defs" in whole else whole["properties"]["p"]
 
     def refuse_paths(self, place: str) -> None:
-        """Raise UnsupportedSignature for a hint that holds a path."""
+        """Raise UnsupportedSignature for a hint that contains a path."""
         if self._has_path:
             raise signatures.UnsupportedSignature(
-                f"{place} holds a path, by which a caller could name any of the server's files; "
-                "take a str that names what callers may use, or the content itself as a str or "
-                "bytes"
+                f"{place} contains a path, with which callers could access any file of the server; "
+                "use a str that names an allowed file, or the content itself as a str or bytes"
             )
 
     def field(self, parameter: signatures.Parameter) -> CoreNode:
@@ -73,7 +72,7 @@ class _Hint(ReadHint):
         if parameter.has_default and not self.has_default:
             core = {"type": "default", "schema": core}
         if parameter.default is signatures.ABSENT and not self.has_default:
-            # With a factory, whose value is never used, the schema shows no default.
+            # A factory, whose value is never used, keeps the default out of the schema.
             core["default_factory"] = lambda: None
         elif parameter.has_default and parameter.default is not signatures.ABSENT:
             core = {**core, "default": parameter.default}
@@ -84,7 +83,7 @@ class _Hint(ReadHint):
         return {**_field(core), **named, "metadata": metadata}
 
     def property(self, parameter: signatures.Parameter) -> JsonSchemaValue | None:
-        """Return the JSON Schema of a parameter, or None where only that of all is one."""
+        """Return the JSON Schema of a parameter, or None if it needs that of all parameters."""
         texts, has_default = self._texts(parameter), parameter.has_default
         if self._schema is None or (has_default and self.has_default):
             return None
@@ -107,24 +106,24 @@ class _Hint(ReadHint):
 
 class Inputs:
     """
-    The arguments that a function's caller may send.
+    The arguments that callers of a function may send.
 
-    ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``core()`` is
-    of a model whose fields ``names`` maps to parameters, with ``definitions`` that may contain
-    themselves; the fields in ``given`` count also if they were not sent. ``is_plain`` says that no
-    check of an argument runs code of the site. ``is_open`` says that there is a ``**kwargs``, and
-    ``hidden`` are names that no caller may send, though it takes them. Raises UnsupportedSignature
-    for a parameter that takes a path.
+    ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences about
+    hints that pydantic cannot read; such a parameter takes any value. ``core()`` is the schema of a
+    model whose fields ``names`` maps to parameters, with ``definitions`` that may be recursive;
+    fields in ``given`` are passed even if not sent. ``is_plain``: checking arguments runs none of
+    the site's code. ``is_open``: the function takes ``**kwargs``. ``hidden`` are names that callers
+    must not send, though the function takes them. Raises UnsupportedSignature for a parameter that
+    takes a path.
     """
 
     def __init__(self, signature: signatures.Signature) -> None:
         self.errors: list[str] = []
-        # Fields have names of their own, since a parameter may be called what no field may.
+        # Fields are numbered, since not every parameter name is valid for a field.
         self._parameters = {f"p{index}": each for index, each in enumerate(signature.parameters)}
         self._hints = {name: self._hint(each) for name, each in self._parameters.items()}
         self.names = {name: each.name for name, each in self._parameters.items()}
-        # A default inside a hint is one that the function does not know of.
+        # A default inside a hint must be passed, since the function does not know it.
         self.given = {
             name for name, it in self._parameters.items() if it.default is signatures.MISSING
         }
@@ -134,8 +133,8 @@ class Inputs:
         self.hidden = signature.hidden if self.is_open else frozenset()
         if self.is_open:
             rest = _Hint.of(dict[str, signature.extra])  # type: ignore[name-defined]
-            rest.refuse_paths("what it takes by **")
-            # Not by the config of the model, which those of nested classes follow.
+            rest.refuse_paths("its **kwargs")
+            # Not through the model's config, which nested classes inherit.
             self._rest = rest.core["values_schema"]
             hints.append(rest)
         self.is_plain = all(each.is_plain for each in hints)
@@ -152,7 +151,7 @@ class Inputs:
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
-            text = f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
+            text = f"pydantic cannot read the hint of {parameter.name!r}: {exception}"
             self.errors.append(text)
             return _Hint.of(Any)
         found.refuse_paths(f"its parameter {parameter.name!r}")
@@ -164,7 +163,7 @@ class Inputs:
         return _model(fields, self._rest, self.definitions)
 
     def _composed(self) -> JsonSchemaValue | None:
-        """Return the schema made of those of the hints, or None if one of them cannot be."""
+        """Return the schema composed of the hints' schemas, or None if one cannot be composed."""
         if self._rest not in (None, {"type": "any"}):
             return None
         properties: dict[str, JsonSchemaValue] = {}
@@ -185,7 +184,7 @@ def _field(core: CoreNode) -> CoreNode:
 
 
 def _model(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
-    """Return the core schema of the model of some fields; ``rest`` is that of all others."""
+    """Return the core schema of a model with these fields; ``rest`` is that of extra fields."""
     root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
     if rest is not None:
         root["schema"]["extras_schema"] = rest

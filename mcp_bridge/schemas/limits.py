@@ -1,15 +1,14 @@
 """
-Bounds on the work that reading a value costs.
+Limit the work of reading a value.
 
-The hash of a number is the number itself (modulo 2**61 - 1), and those of UUIDs, Decimals, tuples
-and frozen dataclasses are made of such: a caller can choose thousands that share one hash, each of
-which is then compared with all others. So the items of a set and the keys of a dict are at most
-MOST_HASHED unless the hint says otherwise, which the schema tells, and few of them may share a
-hash. The hash of a text is one that nobody can choose.
+The hash of a number is the number itself (modulo 2**61 - 1), and the hashes of UUIDs, Decimals,
+tuples and frozen dataclasses are computed from such hashes: a caller can send thousands of values
+with the same hash, each of which is compared with all others. So sets and dicts have at most
+MOST_HASHED items or keys, as the schema shows, unless the hint sets another bound, and few of them
+may share a hash. The hash of a string cannot be chosen.
 
-A union that may contain itself reads a value once for each of its branches, at every depth: one
-that is forty levels deep would take longer than anybody waits. So its steps are counted. A
-discriminator tells which branch is meant.
+A recursive union reads a value once for each branch, at every depth; a value of forty levels would
+take practically for ever. So its steps are counted. A discriminator selects the branch at once.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from pydantic_core import PydanticCustomError
 from mcp_bridge.schemas.core_schemas import CoreNode, parts, with_parts
 
 MOST_HASHED: Final = 10_000
-# More than those that share a hash by chance: -1 and -2 do, and so do tuples of them.
+# More than share a hash by chance, as -1 and -2 and tuples of them do.
 _MOST_ALIKE: Final = 64
 _SETS: Final = frozenset({"set", "frozenset"})
 _DICTS: Final = frozenset({"dict", "counter", "frozendict", "ordered-dict"})
-# The core types of values that are texts or few, and those of what holds them alone.
+# The core types of strings or of few values, and of containers of only those.
 _SAFE: Final = frozenset(
     {"str", "bytes", "bool", "none", "literal", "enum", "date", "url", "multi-host-url"}
     | {"nullable", "union", "tuple"}
@@ -38,8 +37,8 @@ _SAFE: Final = frozenset(
 _ANY: Final[CoreNode] = {"type": "any"}
 
 UNCHECKABLE: Final = "cannot be checked: it is too large or too deep; send less"
-# About a tenth of a second; what a union of many branches needs for each value; and at most about
-# a second, since a step takes up to 10 microseconds.
+# The minimum is about a tenth of a second, the rest enough for a union of many branches for each
+# value; at most about a second, since a step takes up to 10 microseconds.
 _LEAST_STEPS: Final = 10_000
 _STEPS_EACH: Final = 16
 _MOST_STEPS: Final = 100_000
@@ -47,18 +46,18 @@ _left: ContextVar[list[int] | None] = ContextVar("mcp_bridge_steps", default=Non
 
 
 class TooManyStepsError(Exception):
-    """A value cannot be read in the steps that there are. No ValueError, which pydantic keeps."""
+    """Raised if a value takes too many steps. Not a ValueError, which pydantic would catch."""
 
 
 def hashes_choosable(schema: CoreNode) -> bool:
-    """Return whether it is of a set or a dict, of items or keys whose hashes can be chosen."""
+    """Return whether it is a set or dict whose items or keys have hashes that can be chosen."""
     kind, keys = schema.get("type"), schema.get("keys_schema", _ANY)
     if kind in _SETS:
         hashed = schema.get("items_schema", _ANY)
     elif kind in _DICTS and keys["type"] != "any":
         hashed = keys
     else:
-        # Keys of any type are the texts that they are in JSON.
+        # Keys of type Any remain the strings that they are in JSON.
         return False
     return any(part.get("type") not in _SAFE for part in parts(hashed))
 
@@ -72,26 +71,26 @@ def with_bounds(schema: CoreNode) -> CoreNode:
 
 
 def check_hashes(values: Any) -> Any:
-    """Return the values. Raises pydantic's error where so many share a hash that it costs time."""
+    """Return the values. Raises pydantic's error if too many share a hash."""
     if len(values) > _MOST_ALIKE:
-        # An item that is sent twice is found at once.
+        # Duplicates are found without further comparisons.
         distinct = {str(value): value for value in values}.values()
-        # Counted by texts, whose own hashes nobody can choose.
+        # Counted as strings, whose own hashes cannot be chosen.
         if max(Counter(map(str, map(hash, distinct))).values()) > _MOST_ALIKE:
-            text = "Input should not hold so many values that share a hash in Python"
+            text = "Input should not contain so many values with the same hash in Python"
             raise PydanticCustomError("hashes_alike", text)
     return values
 
 
 @dataclass(eq=False, slots=True)
 class Key:
-    """The key of a dict that is being read, which is found by what it is, and not by its value."""
+    """A key of a dict that is being read, hashed by identity instead of by value."""
 
     value: object
 
 
 def with_keys(found: Mapping[Key, object]) -> Mapping[object, object]:
-    """Return a dict of the same class with the values of the keys. Raises as check_hashes()."""
+    """Return a dict of the same class with the keys' values. Raises as check_hashes() does."""
     check_hashes([key.value for key in found])
     kind: Any = type(found)
     result: Mapping[object, object] = kind({key.value: each for key, each in found.items()})
@@ -100,7 +99,7 @@ def with_keys(found: Mapping[Key, object]) -> Mapping[object, object]:
 
 @contextmanager
 def limited_steps(values: int) -> Iterator[None]:
-    """Have count_step() raise TooManyStepsError once it was called too often for so many values."""
+    """Make count_step() raise TooManyStepsError after too many calls for ``values`` values."""
     token = _left.set([min(_LEAST_STEPS + _STEPS_EACH * values, _MOST_STEPS)])
     try:
         yield
@@ -109,7 +108,7 @@ def limited_steps(values: int) -> Iterator[None]:
 
 
 def count_step(value: object) -> object:
-    """Return the value, and count one step where steps are limited."""
+    """Return the value, and count one step if steps are limited."""
     left = _left.get()
     if left is not None:
         left[0] -= 1

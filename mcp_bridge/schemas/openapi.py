@@ -1,4 +1,4 @@
-"""The schemas of OpenAPI documents (3.0 and 3.1) as JSON Schemas of the dialect 2020-12."""
+"""Convert the schemas of OpenAPI documents (3.0 and 3.1) to JSON Schemas of dialect 2020-12."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from mcp_bridge.schemas.walk import MAX_DEPTH, Bundler, TooLarge, strict
 Schema = dict[str, Any]
 
 _TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-# Keywords that say something of a value but do not restrict it.
+# Keywords that describe a value without restricting it.
 _ABOUT: Final = frozenset({"title", "description", "default", "deprecated"})
 PLAIN: Final = _ABOUT | {"type", "properties", "required", "additionalProperties"}
 _PARTS: Final = frozenset(
     {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
 )
-# No schema within the bounds stands inside more others.
+# Schemas within the bounds are never nested deeper.
 _MAX_LEVELS: Final = 40
-# No document that people write refers more often from one place to the next.
+# Chains of references in documents that people write are never longer.
 _MAX_HOPS: Final = 32
-# Formats of OpenAPI alone, and the keyword of JSON Schema for each.
+# Formats that only OpenAPI has, and the JSON Schema keyword for each.
 _ENCODED: Final = {
     "byte": ("contentEncoding", "base64"),
     "binary": ("contentMediaType", "application/octet-stream"),
 }
-# Formats that clients assert and answers break, by a missing offset or a fraction.
+# Formats that clients assert and responses often violate, with a missing offset or a fraction.
 _UNHELD: Final = ("date-time", "time", "duration")
 
 
@@ -45,7 +45,7 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-# The keywords that are kept, with what says whether a value is one that they may have.
+# The keywords that are kept, each with a function that validates its value.
 _VALUES: Final[dict[str, Callable[[object], bool]]] = {
     **dict.fromkeys(
         ("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"),
@@ -69,14 +69,14 @@ _VALUES: Final[dict[str, Callable[[object], bool]]] = {
 
 
 class Unmappable(ValueError):
-    """A schema or an operation cannot be a tool's; the text is a sentence that says why."""
+    """Raised if a schema or operation cannot be used for a tool; the text is a sentence."""
 
 
 class Side(Enum):
-    """Where a schema stands: members that are read-only or write-only are on one side only."""
+    """The use of a schema: read-only and write-only members exist on one side only."""
 
     INPUT = "input"
-    # Without defaults: a client that fills them in would overwrite what it does not mean.
+    # Without defaults: a client that fills them in would overwrite other members.
     PATCH = "patch"
     OUTPUT = "output"
 
@@ -85,41 +85,41 @@ class Components:
     """
     The schemas of a document; each is converted once, however many operations use it.
 
-    With ``has_bare_references`` members beside a reference are ignored (OpenAPI 3.0, "Reference
+    With ``has_bare_references``, members beside a reference are ignored (OpenAPI 3.0, "Reference
     Object"). Converted schemas share parts, so neither they nor the document may be modified.
-    ``notes`` collects sentences on keywords that were removed.
+    ``notes`` collects sentences about keywords that were removed.
     """
 
     def __init__(self, data: JSONObject, *, has_bare_references: bool = False) -> None:
         self.data = data
         self.has_bare_references = has_bare_references
         self.notes: list[str] = []
-        # By side and reference, with the notes on each.
+        # By side and reference, each with its notes.
         self._converted: dict[tuple[Side, str], tuple[Schema, list[str]]] = {}
         self._bundlers = {side: Bundler(partial(self._component, side), _merged) for side in Side}
 
     def target(self, reference: object) -> object:
-        """Return what a local reference leads to; raises Unmappable where that is nothing."""
+        """Return the target of a local reference. Raises Unmappable if it does not exist."""
         reference = str(reference)
         if not reference.startswith("#"):
             text = quoted(reference)
-            raise Unmappable(f"it refers to {text}, outside its document, and nothing is fetched")
+            raise Unmappable(f"it refers to {text}, outside its document, which is not fetched")
         try:
             return look_up(self.data, reference)
         except LookupError:
-            text = f"it refers to {quoted(reference)}, which its document does not hold"
+            text = f"it refers to {quoted(reference)}, which its document does not contain"
             raise Unmappable(text) from None
 
     def resolve(self, value: object, *, is_item: bool = False) -> JSONObject:
         """
-        Return an object, or the one that its reference leads to, over any others.
+        Return an object, or the target of its reference, followed through other references.
 
         Members beside a reference win; in OpenAPI 3.0 those of a path item alone (``is_item``).
         """
         keeps = is_item or not self.has_bare_references
         for _ in range(_MAX_HOPS):
             if not isinstance(value, Mapping):
-                raise Unmappable("its document has no object where there must be one")
+                raise Unmappable("its document lacks a required object")
             if "$ref" not in value:
                 return value
             target = self.target(value["$ref"])
@@ -127,14 +127,14 @@ class Components:
                 beside = {name: each for name, each in value.items() if name != "$ref"}
                 target = {**target, **beside} if beside else target
             value = target
-        raise Unmappable("its references lead round in a circle")
+        raise Unmappable("its references are circular")
 
     def convert(
         self, schema: object, side: Side, absent: Collection[str] = (), level: int = 0
     ) -> Schema:
-        """Return a schema as JSON Schema; ``absent`` are members that another part has left out."""
+        """Return a schema as JSON Schema; ``absent`` are members that another part omitted."""
         if level > _MAX_LEVELS:
-            raise Unmappable(f"a schema of it is more than {MAX_DEPTH} levels deep")
+            raise Unmappable(f"one of its schemas is more than {MAX_DEPTH} levels deep")
         if not isinstance(schema, Mapping):
             return {"not": {}} if schema is False else {}
         if "$ref" in schema:
@@ -155,8 +155,8 @@ class Components:
             elif name in ("patternProperties", "dependentSchemas") and isinstance(value, Mapping):
                 result[name] = {str(key): below(each) for key, each in value.items()}
             elif name in ("anyOf", "oneOf", "prefixItems") and isinstance(value, list) and value:
-                # With discriminators and read-only members gone, branches are more alike than they
-                # were: that a value fits just one is for the service to say.
+                # Without discriminators and read-only members, several branches may match a value:
+                # whether exactly one does is left to the service.
                 is_choice = name == "oneOf" and "anyOf" not in schema
                 result["anyOf" if is_choice else name] = [below(each) for each in value]
         if isinstance(schema.get("items"), list):
@@ -187,15 +187,15 @@ class Components:
         return strict(result)
 
     def member(self, name: str, schema: object, side: Side, level: int = 0) -> Schema:
-        """Return the converted schema of a member or a parameter of that name."""
+        """Return the converted schema of a member or parameter of that name."""
         result = self.convert(schema, side, level=level + 1)
-        # A title that only says the name again, as generators make them.
+        # A title that only repeats the name, as generators produce.
         if _plain(result.get("title")) == _plain(name):
             result.pop("title", None)
         return result
 
     def within_bounds(self, schema: JSONSchema, side: Side, name: str) -> JSONSchema:
-        """Return a converted schema, self-contained. Raises Unmappable for ``name`` if large."""
+        """Return a self-contained converted schema. Raises Unmappable with ``name`` if large."""
         bundler = self._bundlers[side]
         try:
             whole = bundler.within_bounds(schema)
@@ -219,13 +219,13 @@ class Components:
                 schema = merged
             else:
                 return schema
-        raise Unmappable("its references lead round in a circle")
+        raise Unmappable("its references are circular")
 
     def _convert_reference(self, schema: JSONObject, side: Side, level: int) -> Schema:
         reference = schema["$ref"]
         target = self.target(reference)
         if not isinstance(target, Mapping | bool):
-            raise Unmappable(f"it refers to {quoted(str(reference))}, which is no schema")
+            raise Unmappable(f"it refers to {quoted(str(reference))}, which is not a schema")
         if self.has_bare_references:
             return {"$ref": reference}
         beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
@@ -236,13 +236,13 @@ class Components:
         return {"$ref": reference, **beside}
 
     def _left_out(self, schema: JSONObject, side: Side, level: int = 0) -> Iterator[str]:
-        """Yield the names of the members that are not on this side, those of all parts."""
+        """Yield the names of the members, in all parts, that are not on this side."""
         keyword = "writeOnly" if side is Side.OUTPUT else "readOnly"
         for name, each in nested(schema, "properties").items():
             found = self._schema(each)
             parts = listed(found, "allOf")
             if found.get(keyword) is not True and len(parts) == 1:
-                # How OpenAPI 3.0 writes something beside a reference.
+                # OpenAPI 3.0 uses this to add keywords to a reference.
                 found = self._schema(parts[0])
             if found.get(keyword) is True:
                 yield name
@@ -250,33 +250,33 @@ class Components:
             yield from self._left_out(self._schema(each), side, level + 1)
 
     def _schema(self, value: object) -> JSONObject:
-        """Return a schema as resolve() does, of a boolean one nothing."""
+        """Return a schema as resolve() does; {} for a boolean one."""
         return self.resolve(value) if isinstance(value, Mapping) else {}
 
     def _clean(self, given: JSONObject, schema: Schema) -> None:
-        """Take out what no validator could enforce; change what OpenAPI 3.0 has in its own way."""
+        """Remove keywords that cannot be enforced, and convert those specific to OpenAPI 3.0."""
         if (kinds := schema.get("type")) is not None:
             named = kinds if isinstance(kinds, list) else [kinds]
             known = list(dict.fromkeys(each for each in named if each in _TYPES))
             schema["type"] = known[0] if len(known) == 1 else known
             if not known:
-                self.notes.append(f"The type {quoted(str(kinds))} is none, so any value is taken.")
+                self.notes.append(f"The type {quoted(str(kinds))} is unknown: any value is taken.")
                 del schema["type"]
         pattern = schema.get("pattern", "")
         if why := _unmatchable(pattern):
             del schema["pattern"]
-            text = f"It has to match the pattern {cut(pattern, 200)}"
+            text = f"It must match the pattern {cut(pattern, 200)}"
             schema["description"] = f"{schema.get('description', '')}\n{text}".strip()
             self.notes.append(
-                f"The pattern {quoted(pattern)} is told but not enforced, since it cannot be "
+                f"The pattern {quoted(pattern)} is described but not enforced, since it cannot be "
                 f"matched in linear time: {why}."
             )
         if any(map(_unmatchable, schema.get("patternProperties", ()))):
             del schema["patternProperties"]
-            # It was said of those with other names.
+            # It applied to members that match none of the patterns.
             schema.pop("additionalProperties", None)
             self.notes.append("Patterns of names are not enforced, since one has look-around.")
-        # Imported here, since it imports jsonschema, and most sites have no such schemas.
+        # Imported here, since it imports jsonschema, and most sites lack such schemas.
         from mcp_bridge.schemas.validation import FORMATS
 
         values = schema.get("enum", [schema["const"]] if "const" in schema else [])
@@ -291,7 +291,7 @@ class Components:
             schema.setdefault(*_ENCODED[name])
 
     def _component(self, side: Side, reference: str) -> JSONSchema:
-        """Return what a reference leads to, converted once."""
+        """Return the target of a reference, converted once."""
         key = (side, reference)
         if key not in self._converted:
             before, self.notes = self.notes, []
@@ -302,7 +302,7 @@ class Components:
 
 
 def look_up(value: object, reference: str) -> object:
-    """Return what a reference within a document leads to (RFC 6901). Raises LookupError."""
+    """Return the target of a reference within a document (RFC 6901). Raises LookupError."""
     for part in unquote(reference[1:]).split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, Mapping):
@@ -315,13 +315,13 @@ def look_up(value: object, reference: str) -> object:
 
 
 def nested(data: JSONObject, name: str) -> JSONObject:
-    """Return a member that is an object; any other is as good as none."""
+    """Return a member that is an object, or {} if it is absent or of another type."""
     value = data.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def listed(data: JSONObject, name: str) -> list[Any]:
-    """Return a member that is a list; any other is as good as none."""
+    """Return a member that is a list, or [] if it is absent or of another type."""
     value = data.get(name)
     return value if isinstance(value, list) else []
 
@@ -337,7 +337,7 @@ def _plain(text: object) -> str:
 
 
 def _merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
-    """Return the parts of an ``allOf`` as one schema, or None where one is no plain object."""
+    """Return the parts of an ``allOf`` as one schema, or None if one is not a plain object."""
     merged: Schema = {"type": "object"}
     properties: dict[str, JSONSchema] = {}
     required: dict[str, None] = {}
@@ -357,14 +357,14 @@ def _merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
         merged["properties"] = properties
     if required:
         merged["required"] = list(required)
-    # That there are no others was said of each part without the rest.
+    # In each part, the prohibition of other members did not take the other parts into account.
     if others and all(each == others[0] is not False for each in others):
         merged["additionalProperties"] = others[0]
     return merged
 
 
 def _add_parts(schema: Schema, parts: list[Schema]) -> None:
-    """Add the parts of an ``allOf`` to the schema that it stands in, in it where they can be."""
+    """Add the parts of an ``allOf`` to its schema, merged if possible."""
     own = {key: each for key, each in schema.items() if key not in _ABOUT}
     parts = [each for each in parts if each]
     if not parts:
@@ -387,7 +387,7 @@ def nullable(schema: Schema) -> Schema:
     rest = {key: each for key, each in schema.items() if key not in _ABOUT}
     if "enum" in rest:
         rest["enum"] = [each for each in rest["enum"] if each is not None]
-    # Anything may be null anyway.
+    # An empty schema allows null anyway.
     return {"anyOf": [rest, {"type": "null"}], **_about_of(schema)} if rest else schema
 
 
@@ -397,7 +397,7 @@ def _about_of(schema: JSONSchema) -> Schema:
 
 
 def _unmatchable(pattern: str) -> str:
-    """Return why a pattern cannot be matched in linear time, or not read by Python, or ""."""
+    """Return why a pattern cannot be matched in linear time or read by Python, or ""."""
     from mcp_bridge.schemas.validation import matcher
 
     try:

@@ -1,4 +1,4 @@
-"""A return hint as a pydantic model: the output schema, and the result as JSON."""
+"""Make the output schema of a return hint with pydantic, and serialise results as JSON."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from mcp_bridge.schemas.hints import TypeHint
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 
-# The member that holds a result which is no object (decided for every revision alike).
+# The member that wraps a result that is not an object (the same for every revision).
 WRAPPER: Final = "result"
 _UNTYPED: Final = (MISSING, Any, None, type(None), object, Never, NoReturn)
-# Results that are collected before they are written.
+# Results that are collected before they are serialised.
 _GENERATED: Final = (
     *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
 _ABSENT: Final = object()
 _generate: Final = functools.partial(generate, of_results=True)
-# Values that are lists already; and those that have items and are none.
+# Types that are serialised as lists already, and iterable types that are not lists.
 _LISTS: Final = (list, tuple, set, frozenset, deque)
 _NO_LISTS: Final = (str, bytes, bytearray, abc.Mapping, BaseModel)
 _CONTENT: Final[list[Callable[[TypeHint], bool]]] = []
 
 
 def register_content(predicate: Callable[[TypeHint], bool]) -> None:
-    """Have ``predicate`` say which parts of hints, metadata too, promise content blocks as well."""
+    """Register a predicate for further parts or metadata of hints that promise content blocks."""
     _CONTENT.append(predicate)
 
 
-# The object around a result. A docstring would stand in every output schema.
+# The object around a result. A docstring would appear in every output schema.
 class Result(BaseModel):
     model_config = core_schemas.CONFIG
 
@@ -57,12 +57,12 @@ class Outputs:
     """
     The result of a function.
 
-    ``schema`` is the output schema, whose root is an object, or None where the hint promises no
-    structured result. ``errors`` are sentences on a hint that pydantic cannot read, and ``notes``
-    those on values that the schema does not describe. ``returns`` is the hint, as a list where it
-    is of a generator. ``is_content`` says that it promises content blocks. ``serializer`` writes a
-    tuple of one result; ``is_wrapped`` says whether the schema is of a wrapper (None: the value
-    decides). ``description`` is the docstring's, for a hint without.
+    ``schema`` is the output schema, whose root is an object, or None if the hint does not promise a
+    structured result. ``errors`` are sentences about a hint that pydantic cannot read, ``notes``
+    about values that the schema does not describe. ``returns`` is the hint, as a list for a
+    generator. ``is_content``: it promises content blocks. ``serializer`` writes a tuple of one
+    result; ``is_wrapped``: the schema is that of a wrapper (None: depends on the value).
+    ``description`` is the docstring's, for a hint without one.
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
@@ -83,7 +83,7 @@ class Outputs:
         except tuple(hints.TRANSIENT):
             raise
         except Exception as exception:
-            self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
+            self.errors.append(f"pydantic cannot read the return hint: {exception}")
             return
         finally:
             hints.NOTES.reset(token)
@@ -95,21 +95,21 @@ class Outputs:
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
-        """Raises ValueError for a result, as JSON text in its wrapper, that breaks the schema."""
+        """A function that raises ValueError for wrapped JSON text that breaks the schema."""
         return bytes if self._result is None else self._result.check
 
     def conform(self, value: object, *, is_read: bool = False) -> object:
         """
-        Return a value as the hint has it, such as an instance for a dict; or the same value.
+        Return a value in the hint's type, such as an instance for a dict, or the same value.
 
-        Raises pydantic's ValidationError where an object lacks a member that the hint declares, and
-        ValueError for an iterator in a value that has been read already (``is_read``).
+        Raises pydantic's ValidationError if an object lacks a member that the hint declares, and
+        ValueError for an iterator in a value that has already been read (``is_read``).
         """
         return _Shape(is_read).conform(Any if self._result is None else self.returns, value)
 
 
 class _Result(ReadHint):
-    """A return hint; what writes and checks its values is made when it is first needed."""
+    """A return hint, whose serializer and validator are created on first use."""
 
     side = "result"
 
@@ -118,7 +118,7 @@ class _Result(ReadHint):
         self._whole = _generate(change_root(self.core, _in_wrapper), "serialization")
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
-        """Return the schema of the result if that is an object (False), else of its wrapper."""
+        """Return the result's schema and False if it is an object, else its wrapper's and True."""
         whole, inner = self._whole, self._whole["properties"][WRAPPER]
         if description:
             inner = {"description": description, **inner}
@@ -132,14 +132,14 @@ class _Result(ReadHint):
 
     @functools.cached_property
     def serializer(self) -> SchemaSerializer:
-        # In a tuple, since the root of a serializer takes no config.
+        # In a tuple, since the root of a serializer ignores the config.
         in_tuple = change_root(self.core, lambda root: {"type": "tuple", "items_schema": [root]})
         return serializer(in_tuple, _CORE_CONFIG)
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
         core = change_root(self.core, _in_wrapper)
-        # Code of the site may read in another way than it writes, or do more than look.
+        # The site's code may read differently than it writes, or have side effects.
         has_own_code = any(
             "serialization" in each
             or each.get("init") is False
@@ -147,13 +147,13 @@ class _Result(ReadHint):
             or str(each.get("type")).startswith("function-")
             for each in core_schemas.parts(core)
         )
-        # A result that can be written may be one that cannot be read.
+        # Some types can be serialised but not validated.
         with suppress(PydanticInvalidForJsonSchema):
             read = {} if has_own_code else _generate(core, "validation")
-            # pydantic is fast, but cannot where a result is written in another way than it is read.
+            # pydantic is faster, but works only if results are read as they are written.
             if _comparable(read) == _comparable(self._whole):
                 return strict_validator(core).validate_json
-        # Imported here, since only some sites have such a result.
+        # Imported here, since only some sites have such results.
         from referencing import Registry
 
         from mcp_bridge.schemas.validation import Linear
@@ -163,7 +163,7 @@ class _Result(ReadHint):
 
 
 def _comparable(schema: object) -> object:
-    """Return a schema without the keywords by which a result and an argument may differ."""
+    """Return a schema without the keywords that may differ between results and arguments."""
     if isinstance(schema, Mapping):
         left_out = ("required", "default", "readOnly", "writeOnly")
         return {key: _comparable(each) for key, each in schema.items() if key not in left_out}
@@ -176,7 +176,7 @@ def _in_wrapper(core: CoreNode) -> CoreNode:
 
 
 def _is_content(hint: TypeHint) -> bool:
-    """Return whether a hint promises content blocks, which no output schema describes."""
+    """Return whether a hint promises content blocks, which output schemas do not describe."""
     origin = hints.origin_of(hint)
     if origin in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
         return any(_is_content(each) for each in get_args(hint))
@@ -186,7 +186,7 @@ def _is_content(hint: TypeHint) -> bool:
 
 
 def _is_list(hint: TypeHint) -> bool:
-    """Return whether a hint, or a branch of it, is of a collection without names."""
+    """Return whether a hint, or a branch of it, is a collection without member names."""
     hint = hints.without_metadata(hint)
     kind = hints.origin_of(hint) or hint
     if kind in hints.UNIONS:
@@ -196,13 +196,13 @@ def _is_list(hint: TypeHint) -> bool:
 
 
 class _Shape:
-    """Reads every object that an adapter knows, and every collection, as its hint has it."""
+    """A converter of adapted objects and collections to the types of their hints."""
 
     def __init__(self, is_read: bool) -> None:
         self.is_read = is_read
 
     def conform(self, hint: TypeHint, value: object) -> object:
-        """Return a value in the shape of its hint; what has it stays the same object."""
+        """Return a value in the type of its hint; the same object if it already conforms."""
         hint = hints.without_metadata(hint)
         value = self.listed(hint, value)
         arguments = get_args(hint)
@@ -221,20 +221,20 @@ class _Shape:
         return value if members is None else self.with_members(hint, members, value)
 
     def listed(self, hint: TypeHint, value: object) -> object:
-        """Return a collection as a list, where an adapter knows it or the hint is of a list."""
+        """Return a collection as a list if an adapter handles it or the hint is a list."""
         for adapter in hints.ADAPTERS:
             items = adapter.items(value)
             if items is not None:
                 return list(items)
         if isinstance(value, abc.Iterator) and self.is_read:
-            # Some of it may be gone, without which the result would be wrong.
-            raise ValueError("an iterator inside a result can be read only once: make it a list")
+            # Part of it may have been consumed, so the result would be incomplete.
+            raise ValueError("an iterator inside a result can be read only once: return a list")
         if not isinstance(value, abc.Iterable) or isinstance(value, (*_LISTS, *_NO_LISTS)):
             return value
         return list(value) if _is_list(hint) else value
 
     def as_branch(self, branches: tuple[TypeHint, ...], value: object) -> object:
-        """Return the value as the first branch that can read it; raise the last error."""
+        """Return the value in the first branch that can read it; else raise the last error."""
         errors = []
         for branch in branches:
             try:
@@ -247,10 +247,10 @@ class _Shape:
         return value
 
     def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
-        """Return an object that an adapter knows as one of its hint, or with members changed."""
+        """Return an adapted object in the type of its hint, or with members converted."""
         is_known = any(each.has_members(value) for each in hints.ADAPTERS)
         found = {
-            # Django raises an AttributeError for the empty end of a one-to-one relation.
+            # Django raises AttributeError for an unset one-to-one relation.
             name: getattr(value, name, None if is_known and hasattr(type(value), name) else _ABSENT)
             for name in members
         }

@@ -19,19 +19,19 @@ from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
 
 MISSING: Final = inspect.Parameter.empty
-# The default of what the function receives in ``**``, or not at all.
+# The default of parameters that are passed in ``**`` or not at all.
 ABSENT: Final = object()
 _UNPACKS: Final = (typing.Unpack, Unpack)
 _NAME: Final = re.compile(r"\w+")
 
 
 class UnsupportedSignature(Exception):
-    """The function has a parameter that no JSON object can give; the text says which."""
+    """Raised for a parameter that a JSON object cannot provide; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter that a caller gives by ``name``, and the function calls ``own_name``."""
+    """A parameter that callers send as ``name`` and the function calls ``own_name``."""
 
     name: str
     own_name: str
@@ -41,7 +41,7 @@ class Parameter:
 
     @property
     def has_default(self) -> bool:
-        """Whether it has a default: to pydantic an ellipsis is none."""
+        """Whether it has a default; pydantic does not count an ellipsis."""
         return self.default is not MISSING and self.default is not ...
 
 
@@ -52,9 +52,9 @@ class Signature:
 
     Parameters have the names that callers send; ``renamed`` maps them to the function's own.
     ``extra`` is the hint of ``**kwargs``, or MISSING. ``context`` names the parameter that takes
-    the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints of
-    parameters that could not be resolved, and ``returns_errors`` those on the return hint: as it
-    stands, each of these is of any value.
+    the Context. ``hidden`` are names that callers must not send. ``errors`` are sentences about
+    parameter hints that could not be resolved, ``returns_errors`` about the return hint; such
+    hints allow any value.
     """
 
     parameters: tuple[Parameter, ...]
@@ -65,7 +65,7 @@ class Signature:
     description: str = ""
     returns_description: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
-    # The defaults of those that are given by position, in order.
+    # The defaults of positional-only parameters, in order.
     positional_only: dict[str, object] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     returns_errors: tuple[str, ...] = ()
@@ -73,18 +73,18 @@ class Signature:
     @classmethod
     def of(cls, function: Callable[..., object], *, skip: Collection[str] = ()) -> Signature:
         """
-        Read a function; ``skip`` names parameters that the server fills and no caller.
+        Read a function; ``skip`` names parameters that the server fills.
 
-        Its parameters are those of ``inspect.signature``, and their hints those of the function
-        that is wrapped. Raises UnsupportedSignature for ``*args``, for a ``skip`` that is no
-        parameter, and for two parameters of one name.
+        Parameters are those of ``inspect.signature``, with the hints of the wrapped function.
+        Raises UnsupportedSignature for ``*args``, for a ``skip`` that is not a parameter, and for
+        two parameters with the same name.
         """
         signature, bound = _inspected(function)
         parameters = signature.parameters
         extra = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         unknown = [] if extra else [name for name in skip if name not in parameters]
         if unknown:
-            text = f"it has no parameter {unknown[0]!r}, which the server would fill"
+            text = f"it lacks the parameter {unknown[0]!r}, which the server fills"
             raise UnsupportedSignature(text)
         hints, errors = _hints(function, signature)
         text, documented, returns_text = _read_docstring(_innermost(function))
@@ -101,8 +101,8 @@ class Signature:
             rest = MISSING
         renamed = {each.name: each.own_name for each in given}
         if len(renamed) < len(given):
-            raise UnsupportedSignature("two of its parameters have one name, or the same alias")
-        # Sent in ``**`` under the function's own name, a value would replace the parameter.
+            raise UnsupportedSignature("two of its parameters have the same name or alias")
+        # A value sent in ``**`` under the function's own name would replace the parameter.
         replaced = set(renamed.values()) - renamed.keys()
         lost = [name for name in documented if name not in parameters or name in extra]
         by_position = [each for each in parameters.values() if each.kind is each.POSITIONAL_ONLY]
@@ -126,9 +126,9 @@ class Signature:
 
 def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) -> Parameter:
     if parameter.kind is parameter.VAR_POSITIONAL:
-        raise UnsupportedSignature(f"it takes *{parameter.name}, which no JSON object can hold")
+        raise UnsupportedSignature(f"it takes *{parameter.name}, which JSON objects cannot provide")
     inner, metadata = split_annotated(hint)
-    # A plain text in an Annotated is a description, of which pydantic knows nothing.
+    # A plain string in Annotated is a description, which pydantic ignores.
     texts = [each for each in metadata if isinstance(each, str)]
     if texts:
         hint = annotate(inner, *(each for each in metadata if not isinstance(each, str)))
@@ -140,7 +140,7 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
     for each in split_annotated(hint)[1]:
         if isinstance(each, FieldInfo) and each.validation_alias is not None:
             if not isinstance(each.validation_alias, str):
-                text = f'the alias of its parameter {name!r} is no text: write Field(alias="name")'
+                text = f'its parameter {name!r} has a complex alias: write Field(alias="name")'
                 raise UnsupportedSignature(text)
             name = each.validation_alias
     return Parameter(name, parameter.name, hint, default, texts[0] if texts else documented)
@@ -154,7 +154,7 @@ def _is_context(hint: TypeHint) -> bool:
 
 def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:
     """Return the signature of a function, and the names that a partial has bound."""
-    # ``inspect.signature`` follows __wrapped__ past a partial and its bound arguments.
+    # ``inspect.signature`` would follow __wrapped__ past a partial and its bound arguments.
     kinds = (functools.partial, types.MethodType)
     function = inspect.unwrap(
         function, stop=lambda each: isinstance(each, kinds) or hasattr(each, "__signature__")
@@ -178,7 +178,7 @@ def _innermost(function: Callable[..., object]) -> Callable[..., object]:
 def _unpacked(name: str, kind: Any, documented: dict[str, str]) -> Iterator[Parameter]:
     """Yield the members of the TypedDict in ``**name: Unpack[...]`` as parameters."""
     if not is_typeddict(kind):
-        raise UnsupportedSignature(f"its parameter **{name} unpacks what is no TypedDict")
+        raise UnsupportedSignature(f"its parameter **{name} does not unpack a TypedDict")
     for member, declared in get_type_hints(kind, include_extras=True).items():
         default = MISSING if member in kind.__required_keys__ else ABSENT
         inner, metadata = split_annotated(declared)
@@ -195,7 +195,7 @@ def _unpacked(name: str, kind: Any, documented: dict[str, str]) -> Iterator[Para
 def _hints(
     function: Callable[..., object], signature: inspect.Signature
 ) -> tuple[Mapping[str, TypeHint], dict[str, str]]:
-    """Return every hint that can be resolved, and a sentence for each that cannot, by name."""
+    """Return the hints that can be resolved, and a sentence for each of the others, by name."""
     inner = _innermost(function)
     names = {**getattr(function, "__globals__", {}), **getattr(inner, "__globals__", {})}
     own: Mapping[str, TypeHint] = getattr(inner, "__annotations__", {})
@@ -209,14 +209,14 @@ def _hints(
     }
     hints: dict[str, TypeHint] = {}
     errors: dict[str, str] = {}
-    # One that cannot be resolved is found below.
+    # If a hint cannot be resolved, it is found below.
     with suppress(Exception):
         read = {
             name: eval(_compiled(each), names) if isinstance(each, str) else each
             for name, each in own.items()
         }
         alone: Any = types.SimpleNamespace(__annotations__=read)
-        # Names of a function's own types are known to the function alone.
+        # A function's type parameters are known only to the function.
         alone = inner if getattr(inner, "__type_params__", ()) else alone
         hints = typing.get_type_hints(alone, globalns=names, include_extras=True)
     for name, annotation in {**({} if hints else own), **others}.items():
@@ -229,19 +229,19 @@ def _hints(
     return hints, errors
 
 
-# To compile them for each function anew is a third of what building a tool takes.
+# Cached, since compiling them for each function takes a third of the time of building a tool.
 @functools.lru_cache(maxsize=4096)
 def _compiled(annotation: str) -> types.CodeType:
     return compile(annotation, "<annotation>", "eval")
 
 
 def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str], str]:
-    """Return the text on a function, on each parameter (in any known style), and on the result."""
+    """Return the text about a function, about each parameter (in any style), and the result."""
     text = inspect.getdoc(function) or ""
     if "\n" not in text and ":" not in text:
-        # No style has anything but text in such a line, and to try them all takes its time.
+        # In every style this is only text, and trying all parsers is slow.
         return text, {}, ""
-    # Imported here, since it takes time, and text alone needs no parser.
+    # Imported here, since it is slow and plain text does not need a parser.
     import docstring_parser
     from docstring_parser.common import DocstringExample, DocstringMeta
 
@@ -249,7 +249,7 @@ def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
     parts = filter(None, (parsed.short_description, parsed.long_description))
     opening = gap.join(each.strip() for each in parts)
-    # Parameters, results and exceptions are of subclasses.
+    # Parameters, results and exceptions are instances of subclasses.
     notes = [each for each in parsed.meta if type(each) in (DocstringMeta, DocstringExample)]
     parameters = {
         name: " ".join(param.description.split())

@@ -1,8 +1,8 @@
 """
 Make pydantic's strict JSON mode as strict as its own JSON Schemas.
 
-In a few places pydantic accepts more than it advertises: ``true`` for the literal 1, a number for a
-date, the same item twice for a set. A model that reads the schema would not send these, and a value
+In some places pydantic accepts more than its schema: ``true`` for the literal 1, a number for a
+date, the same item twice for a set. A model that reads the schema does not send these, and a value
 that the schema refuses must not reach a procedure.
 """
 
@@ -24,12 +24,12 @@ from mcp_bridge.schemas.walk import canonical_text
 
 Convert = Callable[[Any], object]
 
-# To make an integer of a Decimal takes a time that grows with the square of its digits.
+# Converting a Decimal to an integer takes quadratic time in its digits.
 LONGEST_DECIMAL: Final = 1000
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
-# The text forms of RFC 3339 and RFC 9562 that the schema's formats name; times may be naive.
-# A decimal may be sent as a number too.
+# The string forms (RFC 3339, RFC 9562) of the schema's formats; times may be naive. A decimal may
+# be sent as a number too.
 _TEXTS: Final = {
     "date": (re.compile(_DAY), "a date such as 2024-02-29"),
     "time": (re.compile(_CLOCK), "a time such as 14:30:00"),
@@ -43,20 +43,20 @@ _TEXTS: Final = {
         re.compile(
             rf"(?=.{{1,{LONGEST_DECIMAL}}}$)[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{{1,4}})?"
         ),
-        "a number, or a text like 1.10",
+        "a number, or a string like 1.10",
     ),
 }
-# The core types of what may hold any number of values.
+# The core types of containers of any length.
 _STOPPABLE: Final = frozenset(
     {"list", "tuple", "deque", "dict", "counter", "frozendict", "ordered-dict"}
 )
-# Returns the value that it is called with, without a function of Python's own for every call.
+# Returns its argument, without the cost of a Python function.
 _SAME: Final = functools.partial(dict[object, object]().get, None)
-# Kinds that Python has and JSON has not: an array, a text and an object stand for them.
+# Python types without a JSON equivalent, which are sent as arrays, strings or objects.
 _OF_JSON: Final = frozenset({"tuple", "bytes", "deque", "counter", "frozendict", "ordered-dict"})
-# For definitions, which stand beside the model and have nothing of its config.
+# For definitions, which are outside the model and do not inherit its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
-# By the type of a core schema, the function that converts its values for a procedure.
+# Functions that convert values for procedures, by core schema type.
 _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
@@ -71,35 +71,35 @@ def strict_validator(
     schema: Mapping[str, object], *, read_integer: Convert | None = None, stops_early: bool = False
 ) -> SchemaValidator:
     """
-    Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
+    Return a JSON validator for a core schema that accepts exactly what its JSON Schema accepts.
 
-    With ``read_integer``, which reads integers before pydantic does, its values go through the
-    functions given to on_receipt(). With ``stops_early`` an array or a dict is read no further than
-    to the first error in it.
+    ``read_integer`` reads integers before pydantic does; with it, values also go through the
+    functions given to on_receipt(). With ``stops_early``, an array or dict is read only up to its
+    first error.
     """
     options = _Options(read_integer, stops_early, schema["type"] == "definitions")
     tightened = _tightened({**schema}, options)
-    # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
+    # Errors contain their input: a copy of JSON, but only a reference to a Python value.
     whole = change_root(tightened, lambda root: _with_function("before", _SAME, root))
     return plain_validator(whole, _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
     """Return a validator that enforces a rewritten core schema in nested classes too."""
-    # The prebuilt validators of nested classes know nothing of how the schema was rewritten.
+    # The prebuilt validators of nested classes ignore the rewritten schema.
     return SchemaValidator(cast(pydantic_core.CoreSchema, schema), config, _use_prebuilt=False)
 
 
 def serializer(schema: CoreNode, config: CoreConfig) -> SchemaSerializer:
-    """Return a serializer that writes bytes as the base64 of RFC 4648, section 4, not section 5."""
-    # The prebuilt serializers of nested classes write the other alphabet.
+    """Return a serializer that writes bytes as Base64 (RFC 4648, section 4, not section 5)."""
+    # The prebuilt serializers of nested classes use the other alphabet.
     return SchemaSerializer(
         cast(pydantic_core.CoreSchema, _encoded(schema)), config, _use_prebuilt=False
     )
 
 
 def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
-    """Convert the values of a core type that demands no time zone before a procedure has them."""
+    """Convert values of a core type, unless it requires a time zone, for procedures."""
     _CONVERTERS[kind] = convert
 
 
@@ -118,7 +118,7 @@ def _base64(data: object) -> str:
 
 
 def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
-    """Return a core schema with a guard in front of every part that needs one."""
+    """Return a core schema with a guard before every part that needs one."""
     inner = with_parts(schema, lambda part: _tightened(part, options))
     if "keys_schema" in schema:
         inner["keys_schema"] = _tightened(schema["keys_schema"], options._replace(is_key=True))
@@ -130,28 +130,28 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
         guard = options.read_integer
     if "strict" in inner:
         inner["strict"] = True
-    # The keys of JSON objects are texts, also those that are read as numbers.
+    # The keys of JSON objects are strings, including those that are read as numbers.
     is_text = options.is_key and kind in ("int", "float", "bool")
     if is_text or kind in _OF_JSON or kind in _TEXTS or (kind == "int" and guard is not None):
-        # The guard passes values of the right form only. In a union, only the lax mode lets a float
-        # go to the branch of floats first.
+        # The guard only lets values of the right form through. In a union, only lax mode tries a
+        # float with the float branch first.
         inner["strict"] = False
     if kind == "model" or "config" in inner:
-        # A class with a config of its own is not strict unless it says so.
+        # A class with its own config is not strict by default.
         inner["config"] = {**inner.get("config", {}), "strict": True}
     if kind == "tagged-union":
-        # A tag that is a member of an enum is sent as its value.
+        # A tag that is an enum member is sent as its value.
         read = pydantic_core.to_jsonable_python
         inner["choices"] = {read(tag): each for tag, each in inner["choices"].items()}
     reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
     after: list[Convert] = []
     if kind == "named-tuple":
-        # The schema says array, so members cannot be named.
+        # The schema's type is array, so members cannot be named.
         make, items = inner["cls"], [each["schema"] for each in inner["fields"]]
         after = [lambda items: make(*cast("list[object]", items))]
         inner = {"type": "tuple", "items_schema": items, "strict": False}
     elif kind in ("generator", "set", "frozenset"):
-        # A generator would check its items while the procedure runs.
+        # A generator would validate its items only while the procedure runs.
         inner["type"] = "list"
         if hashes_choosable(schema):
             after.append(check_hashes)
@@ -183,12 +183,12 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
         return None
     members = schema["expected" if kind == "literal" else "members"]
     values = members if kind == "literal" else [each.value for each in members]
-    # pydantic itself finds texts and null. It finds numbers and booleans equal, as Python does, and
-    # takes nothing else in its form of JSON, such as the value of an enum's member in a literal.
+    # pydantic handles strings and null. Like Python, it considers 1 and True equal, and it does not
+    # accept the JSON form of other values, such as an enum member in a literal.
     if all(value is None or isinstance(value, str) for value in values):
         return None
     choices = [pydantic_core.to_jsonable_python(each) for each in members]
-    # The first of equal ones. Aliases of an enum are members too.
+    # Keep the first of equal values. Aliases of an enum are members too.
     known = dict(zip(map(canonical_text, choices[::-1]), members[::-1], strict=True))
     wanted = ", ".join(dict.fromkeys(map(json.dumps, choices)))
     return functools.partial(_check_choice, known, wanted)
@@ -211,5 +211,5 @@ def _check_choice(known: Mapping[str, object], wanted: str, value: object) -> ob
 def _distinct(kind: Callable[[list[object]], Collection[object]], items: list[object]) -> object:
     distinct = kind(items)
     if len(distinct) != len(items):
-        raise PydanticCustomError("unique_items", "Input should not hold an item twice")
+        raise PydanticCustomError("unique_items", "Input should not contain an item twice")
     return distinct

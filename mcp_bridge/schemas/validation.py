@@ -1,10 +1,10 @@
 """
-JSON Schemas given by hand, enforced within bounds.
+Enforce explicit JSON Schemas within bounds.
 
-This is the one place that makes jsonschema validators of them. A schema is refused where the tool
-is registered, if it is not of the dialect 2020-12, needs anything from outside, or is too large; an
-instance is refused once checking it costs more steps than its size allows: each keyword costs some,
-and those that cost too much are replaced. Nothing is fetched.
+Only this module creates jsonschema validators for them. When a tool is registered, a schema is
+refused if it is not of dialect 2020-12, has external references, or is too large. An instance is
+refused if checking it takes more steps than its size allows: each keyword costs steps, and
+expensive keywords are replaced. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from mcp_bridge.protocol.text import cut, pointer, quoted
 from mcp_bridge.schemas import walk
 from mcp_bridge.schemas.limits import UNCHECKABLE
 
-# More errors than that help nobody, and each costs some kilobytes.
+# More errors are not useful, and each costs some kilobytes.
 MAX_ERRORS: Final = 1000
 # About a fifth of a second of jsonschema's work.
 MAX_STEPS: Final = 50_000
-# And one for each keyword at each byte: a small value needs no more, unless a schema that refers to
-# itself reads its parts many times over.
+# Plus one for each keyword at each byte: small values need no more, unless a recursive schema reads
+# their parts repeatedly.
 LEAST_STEPS: Final = 10_000
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -64,38 +64,38 @@ _SENTENCES: Final = {
     "const": "must be {}",
     "pattern": "must match the pattern {}",
     "format": "must be of the format {}",
-    "uniqueItems": "must not hold the same item twice",
-    "not": "must not be as this schema's 'not' says",
-    "contains": "does not hold as many items as 'contains' wants, of the kind it describes",
-    "anyOf": "fits none of the schemas that are allowed here",
-    "oneOf": "fits more than one schema",
-    "unevaluatedItems": "holds items that are not allowed",
-    "unevaluatedProperties": "holds members that are not allowed",
-    "items": "holds more items than are allowed",
+    "uniqueItems": "must not contain the same item twice",
+    "not": "must not match the schema in 'not'",
+    "contains": "does not contain the number of items that 'contains' requires",
+    "anyOf": "matches none of the allowed schemas",
+    "oneOf": "matches more than one schema",
+    "unevaluatedItems": "contains items that are not allowed",
+    "unevaluatedProperties": "contains members that are not allowed",
+    "items": "contains more items than allowed",
 }
 _TYPES: Final = {"null": "null"} | {kind: f"an {kind}" for kind in ("array", "integer", "object")}
-# jsonschema puts the repr of a value into each message: with a large one, that is most of the work
-# of a check.
+# jsonschema puts the repr of a value into each message, which for a large value would take most of
+# the time of a check.
 _Text, _Object, _Array = (
     type(kind.__name__, (kind,), {"__repr__": lambda value: "…"}) for kind in (str, dict, list)
 )
 
 logger = get_logger("mcp_bridge.schemas")
-# One of jsonschema's validators, whose methods ``extend`` leaves without types.
+# A jsonschema validator; ``extend`` leaves its methods untyped.
 Validator: TypeAlias = Any
 # Takes a validator, the keyword's value, the instance and the schema.
 Keyword = Callable[[Validator, Any, object, JSONSchema], Iterable[ValidationError] | None]
 Errors = Iterator[ValidationError]
 
-# No format that is asserted has longer values, and some are slow to read.
+# Values of asserted formats are never longer, and some formats are slow to parse.
 _LONGEST_FORMATTED: Final = 2000
 _DATE_TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII
 )
-# In steps of about four microseconds: a reference is searched for, a choice keeps the errors of
-# all its branches.
+# In steps of about four microseconds: a reference is looked up, a choice keeps the errors of all
+# its branches.
 _PRICES: Final = {"$ref": 8, "$dynamicRef": 8, "anyOf": 5, "oneOf": 5}
-# These look at every item or member, also where they find nothing to check in it.
+# Keywords that visit every item or member, even if there is nothing to check.
 _GO_THROUGH: Final = (
     *("additionalProperties", "contains", "items", "patternProperties", "prefixItems"),
     *("propertyNames", "unevaluatedItems", "unevaluatedProperties"),
@@ -103,23 +103,23 @@ _GO_THROUGH: Final = (
 
 
 class UncheckableError(ValueError):
-    """An instance cannot be checked; the text is a sentence for its sender."""
+    """Raised if an instance cannot be checked; the text is a sentence for its sender."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """The steps that a check may still take, and the validators of its schema's parts by id()."""
+    """The remaining steps of a check, and the validators of its schema's parts by id()."""
 
     left: int
     validators: dict[int, Validator]
 
 
-# Steps, not seconds, so that the same is refused on every machine.
+# Steps rather than seconds, so that all machines refuse the same values.
 BUDGET: Final[ContextVar[Budget | None]] = ContextVar("mcp_bridge_budget", default=None)
 
 
 def _spend(steps: int) -> None:
-    """Count steps, where any are counted. Raises UncheckableError once there are none left."""
+    """Count steps if a budget is active. Raises UncheckableError once it is exhausted."""
     budget = BUDGET.get()
     if budget is not None:
         budget.left -= steps
@@ -135,14 +135,14 @@ def _descend(
     schema_path: object = None,
     resolver: Any = None,
 ) -> Errors:
-    """Yield errors as jsonschema's own method, with one validator for all values of a subschema."""
+    """Yield errors like jsonschema's method, with one validator for each subschema."""
     budget = BUDGET.get()
     known = {} if budget is None else budget.validators
     below = known.get(id(schema))
     if below is None:
         if resolver is None:
             resolver = self._resolver.in_subresource(DRAFT202012.create_resource(schema))
-        # It holds the subschema, whose id is therefore no other's.
+        # It references the subschema, which keeps the id unique.
         below = known[id(schema)] = self.evolve(schema=schema, _resolver=resolver)
     for error in below.iter_errors(instance):
         if path is not None:
@@ -167,7 +167,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 @lru_cache(maxsize=2048)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return pydantic's linear search for a pattern. Raises ValueError where it cannot read it."""
+    """Return pydantic's linear search for a pattern. Raises ValueError if it is unsupported."""
     text = pydantic_core.core_schema.str_schema(pattern=pattern)
     try:
         return pydantic_core.SchemaValidator(text).isinstance_python
@@ -209,7 +209,7 @@ def _additional_properties(
             yield from validator.descend(instance[name], wanted, path=name)
     elif extra:
         names = ", ".join(map(quoted, islice(known, 10)))
-        among = f"; known are {names}" if names else ""
+        among = f"; known members are {names}" if names else ""
         for name in extra:
             yield ValidationError(f"is not a known member; leave it out{among}", path=[name])
 
@@ -224,18 +224,18 @@ def _required(validator: Validator, names: list[str], instance: object, *rest: o
 def _property_names(validator: Validator, names: object, instance: object, *rest: object) -> Errors:
     for name in instance if isinstance(instance, dict) else ():
         if any(validator.descend(name, names)):
-            yield ValidationError(f"has a member with a name it may not have: {quoted(name)}")
+            yield ValidationError(f"has a member with a name that is not allowed: {quoted(name)}")
 
 
 def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: object) -> Errors:
     if not wanted or not isinstance(instance, list):
         return
-    # Texts, since the hashes of numbers can be made to collide.
+    # Strings, since hashes of numbers can be made to collide.
     seen: set[str] = set()
     for item in instance:
         text = _text_of(item)
         if text in seen:
-            yield ValidationError("holds an item twice")
+            yield ValidationError("contains an item twice")
             return
         seen.add(text)
 
@@ -246,12 +246,12 @@ def _enum(validator: Validator, values: list[Any], instance: object, *rest: obje
         found = any(isinstance(each, dict | list) and _text_of(each) == text for each in values)
     else:
         truth = isinstance(instance, bool)
-        # Looked up first, since Python takes 1 for True: the loop costs far more.
+        # ``in`` first, which is much faster; then the types, since 1 equals True in Python.
         found = instance in values and any(
             each == instance and isinstance(each, bool) is truth for each in values
         )
     if not found:
-        yield ValidationError("is none of the values")
+        yield ValidationError("is not one of the values")
 
 
 def _text_of(value: object) -> str:
@@ -275,35 +275,35 @@ def _multiple_of(validator: Validator, step: float, instance: object, *rest: obj
         # Decimal arithmetic: 4.35 is a multiple of 0.01, but not in binary.
         number = Fraction(repr(instance) if isinstance(instance, float) else instance)
         if (number / Fraction(repr(step))).denominator != 1:
-            yield ValidationError("is no multiple")
+            yield ValidationError("is not a multiple")
 
 
 def _content_encoding(validator: Validator, name: str, instance: object, *rest: object) -> Errors:
-    # JSON Schema leaves it open whether it is asserted (Validation, section 8.2): a library that
-    # takes bytes as text may store what it could read of it.
+    # JSON Schema makes assertion optional (Validation, section 8.2), but a library that decodes
+    # leniently may store truncated bytes.
     if name != "base64" or not isinstance(instance, str):
         return
     _spend(len(instance) // 256)
     try:
         b64decode(instance, validate=True)
     except ValueError:
-        yield ValidationError("must be base64 (RFC 4648, section 4), with its padding")
+        yield ValidationError("must be base64 (RFC 4648, section 4) with padding")
 
 
 def _is_date_time(text: str) -> bool:
-    # Python knows no leap second, which RFC 3339 allows.
+    # Python does not support leap seconds, which RFC 3339 allows.
     known = text[:17] + text[17:19].replace("60", "59") + text[19:]
     return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(known.upper()))
 
 
 def _add_format(name: str, is_valid: Callable[[str], bool]) -> None:
-    # A value that is no text is of every format (JSON Schema Validation, section 7.1).
+    # A value that is not a string matches every format (JSON Schema Validation, section 7.1).
     FORMATS.checks(name, ValueError)(lambda value: not isinstance(value, str) or is_valid(value))
 
 
 NO_FORMATS: Final = FormatChecker(formats=())
-# jsonschema's formats, and those for which it needs packages: where these are installed, they would
-# refuse what they are missing for elsewhere, such as a leap second.
+# jsonschema's formats, and those for which it needs packages. These are defined here, so that
+# results do not depend on which packages are installed.
 FORMATS: Final = FormatChecker(formats=())
 _add_format("date-time", _is_date_time)
 _add_format("time", lambda text: _is_date_time(f"2000-01-01T{text}"))
@@ -328,14 +328,14 @@ _extend: Any = extend
 Bounded: Final[Validator] = _extend(
     Draft202012Validator, {name: _counted(name, each) for name, each in _KEYWORDS.items()}
 )
-# No keyword, and no public name of jsonschema: the differential tests notice where it changes.
+# Not a public name of jsonschema: the differential tests detect changes.
 Bounded.descend = _descend
-# For schemas of which only the size of the instance is a concern: nothing but one keyword is new.
+# For schemas that are trusted with instances of any size: only one keyword is replaced.
 Linear: Final[Validator] = _extend(Draft202012Validator, {"uniqueItems": _unique_items})
 
 
 class InstanceError(NamedTuple):
-    """One value that breaks a schema: the keyword that refuses it, a sentence, and its path."""
+    """A value that breaks a schema: the keyword that refuses it, a sentence, and its path."""
 
     keyword: str
     message: str
@@ -344,12 +344,11 @@ class InstanceError(NamedTuple):
 
 class SchemaValidator:
     """
-    A JSON Schema (2020-12), ready to be enforced; ``format`` is asserted if ``asserts_formats``.
+    A validator for a JSON Schema (2020-12); ``format`` is asserted if ``asserts_formats``.
 
-    Raises ValueError, with a sentence that begins with ``name``, for a schema that is not valid,
-    of another dialect, larger than the bounds, or refers to schemas that it does not hold itself.
-    Whether it is valid is not asked of one that a program has made (``is_generated``): its tests
-    ask, and here it would take most of the time.
+    Raises ValueError, with a sentence that begins with ``name``, for a schema that is invalid, of
+    another dialect, larger than the bounds, or has external references. The validity of generated
+    schemas (``is_generated``) is not checked, which would take most of the time; tests check them.
     """
 
     def __init__(
@@ -365,7 +364,7 @@ class SchemaValidator:
         try:
             plain = _read(schema)
             if not is_generated:
-                # Without formats: patterns are read below, by the engine that matches them.
+                # Without formats: patterns are checked below by the engine that matches them.
                 Draft202012Validator.check_schema(plain, format_checker=NO_FORMATS)
             document = walk.SchemaDocument(plain)
             _check_parts(document)
@@ -374,22 +373,22 @@ class SchemaValidator:
         except SchemaError as error:
             place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
             raise ValueError(f"its {name} is not valid at {place}: {text}") from error
-        # About the steps that one small value costs.
+        # The approximate steps for one small value.
         self._price = sum(
             _PRICES.get(name, 1) + _size(value) // 16
             for part in document.subschemas
             for name, value in part.items()
         )
-        # By the id of a subschema, which the validator that is kept for it holds.
+        # By the id of a subschema, which its validator keeps alive.
         self._validators: dict[int, Any] = {}
         formats = FORMATS if asserts_formats else NO_FORMATS
         self._validator = Bounded(plain, registry=Registry(), format_checker=formats)
 
     def errors(self, instance: object) -> list[InstanceError]:
         """
-        Return the errors of a JSON value, in the order of their paths; at most MAX_ERRORS.
+        Return at most MAX_ERRORS errors of a JSON value, ordered by path.
 
-        Raises UncheckableError where checking takes too many steps or fails, which is logged once.
+        Raises UncheckableError if checking takes too many steps or fails, which is logged once.
         """
         budget = Budget(0, self._validators)
         token = BUDGET.set(budget)
@@ -412,14 +411,14 @@ class SchemaValidator:
 
 
 def _read(schema: JSONSchema) -> dict[str, Any]:
-    """Return a copy of a schema as JSON has it, without the name of its dialect."""
+    """Return a copy of a schema as plain JSON, without the name of its dialect."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as exception:
-        raise ValueError(f"is no JSON: {exception}") from exception
+        raise ValueError(f"is not JSON: {exception}") from exception
     if wrong := walk.excess(plain):
         raise ValueError(wrong)
-    # jsonschema would take its own validators, which have no bounds, wherever it reads the name.
+    # For the name, jsonschema would use its own, unbounded validators.
     dialect = plain.pop("$schema", _DIALECT)
     if not isinstance(dialect, str) or dialect.removesuffix("#") != _DIALECT:
         raise ValueError(f"is of the dialect {cut(str(dialect), 200)}, not {_DIALECT}")
@@ -429,28 +428,28 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
 def _check_parts(document: walk.SchemaDocument) -> None:
     parts = document.subschemas
     if len(parts) > walk.MAX_SUBSCHEMAS:
-        text = f"has {len(parts)} subschemas, and at most {walk.MAX_SUBSCHEMAS} are allowed"
+        text = f"has {len(parts)} subschemas, but at most {walk.MAX_SUBSCHEMAS} are allowed"
         raise ValueError(text)
     if any("$schema" in each for each in parts):
         raise ValueError("names a dialect ($schema) below its root")
     if document.external:
-        raise ValueError(f"refers to {cut(document.external[0], 200)}, and nothing is fetched")
+        raise ValueError(f"refers to {cut(document.external[0], 200)}, which is not fetched")
     if document.unresolved:
-        raise ValueError(f"refers to {cut(document.unresolved[0], 200)}, which it does not hold")
+        raise ValueError(f"refers to {cut(document.unresolved[0], 200)}, which it does not contain")
     anchors = [each["$dynamicAnchor"] for each in parts if "$dynamicAnchor" in each]
     if len(set(anchors)) < len(anchors) and any("$dynamicRef" in each for each in parts):
-        raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
+        raise ValueError("has a $dynamicAnchor twice, so a $dynamicRef is ambiguous")
     edges: dict[int, list[int]] = {}
     for schema in parts:
         in_place = [
             each.schema for each in walk.subschemas(schema) if each.keyword in walk.IN_PLACE
         ]
-        # Booleans, whose ids are all the same, lead nowhere.
+        # Booleans, which share their ids, do not have edges.
         edges[id(schema)] = [id(each) for each in (*in_place, *document.targets(schema).values())]
     try:
         TopologicalSorter(edges).prepare()
     except CycleError:
-        raise ValueError("has a $ref that leads back to itself") from None
+        raise ValueError("has a circular $ref") from None
     patterns = [each["pattern"] for each in parts if "pattern" in each]
     names = [name for each in parts for name in each.get("patternProperties", ())]
     if names and any("unevaluatedProperties" in each for each in parts):
@@ -469,7 +468,7 @@ def _check_parts(document: walk.SchemaDocument) -> None:
 
 
 def _quiet(value: object) -> object:
-    """Return the same JSON value, with a short repr at every level."""
+    """Return the same JSON value with a short repr at every level."""
     if isinstance(value, str):
         return value if len(value) <= _LONG else _Text(value)
     if isinstance(value, dict):
@@ -480,10 +479,10 @@ def _quiet(value: object) -> object:
 
 
 def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[InstanceError]:
-    """Yield an error; for a value that may be null, those of the schema that it has besides."""
+    """Yield an error; for a nullable value, the errors of the non-null schema instead."""
     branches: Any = error.validator_value if error.validator == "anyOf" else ()
     null = next((each for each in branches if each == {"type": "null"}), None)
-    # By identity, since the other branch may hold a schema that is equal.
+    # By identity, since the other branch may contain an equal schema.
     meant = [each for each in error.context or () if each.schema is not null]
     if len(branches) == 2 and null is not None and meant:
         for each in meant:
@@ -498,11 +497,11 @@ def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[In
             more = ", …" if len(wanted) > _MANY else ""
             text = f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}"
         case "oneOf" if error.context:
-            text = "fits none of the schemas in 'oneOf'"
+            text = "matches none of the schemas in 'oneOf'"
         case keyword if keyword in _SENTENCES:
             text = _SENTENCES[keyword].format(_json(wanted))
         case _:
-            # These name members: those of this package, and the ones of the schema's own.
+            # Messages that name members, from this module or the schema itself.
             text = error.message
     text = cut(text, 300)
     if may_be_null and error.validator in ("type", "enum", "const"):

@@ -1,7 +1,7 @@
 """
-JSON Schemas (2020-12) as documents: the subschemas they hold, and the targets of their references.
+Walk JSON Schemas (2020-12): find their subschemas and the targets of their references.
 
-The library ``referencing`` resolves these within the document alone; nothing is ever fetched. A
+The library ``referencing`` resolves references within the document only; nothing is fetched. A
 Bundler makes schemas that strict clients accept: definitions are inlined unless they are recursive,
 and null is a separate branch of ``anyOf``.
 """
@@ -20,8 +20,8 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.protocol import JSONSchema
 
-# The keywords of 2020-12 that hold one subschema, a list of them, or a mapping of names to them;
-# "definitions" is the name that "$defs" had before.
+# The keywords of 2020-12 that contain one subschema, a list of them, or a mapping of names to them;
+# "definitions" is the old name of "$defs".
 SINGLE: Final = frozenset(
     {"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
     | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
@@ -30,21 +30,21 @@ LISTED: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 NAMED: Final = frozenset(
     {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 )
-# Keywords whose subschemas are only there to be referred to.
+# Keywords whose subschemas apply only through references.
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
-# Keywords whose subschemas apply to the very value that the schema itself applies to.
+# Keywords whose subschemas apply to the same value as the schema itself.
 IN_PLACE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
 )
 REFERENCES: Final = ("$ref", "$dynamicRef")
-# Keywords for members that a schema does not name, and for items.
+# Keywords for unnamed members, and for items.
 _FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
 _ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
 # The bounds of a schema that is enforced.
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 MAX_SUBSCHEMAS: Final = 1000
-# No schema that people write has more subschemas.
+# Schemas that people write never have more subschemas.
 MOST_READ: Final = 100_000
 DEFS: Final = "#/$defs/"
 _NULL: Final[JsonSchemaValue] = {"type": "null"}
@@ -56,13 +56,13 @@ _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"
 
 
 def size_of(value: object) -> int:
-    """Return the number of bytes of a JSON value, written as short as it can be."""
+    """Return the number of bytes of a JSON value in compact form."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode("utf-8", "replace"))
 
 
 def depth_of(value: object) -> int:
-    """Return how many objects and arrays of a JSON value stand inside each other."""
+    """Return the nesting depth of the objects and arrays in a JSON value."""
     depth, level = 0, [value]
     while containers := [each for each in level if isinstance(each, Mapping | list)]:
         depth += 1
@@ -75,14 +75,14 @@ def depth_of(value: object) -> int:
 def excess(value: object) -> str:
     """Return how a JSON value exceeds the bounds of a schema, as a predicate, or ""."""
     if (size := size_of(value)) > MAX_BYTES:
-        return f"has {size} bytes, and at most {MAX_BYTES} are allowed"
+        return f"has {size} bytes, but at most {MAX_BYTES} are allowed"
     if (depth := depth_of(value)) > MAX_DEPTH:
-        return f"is {depth} levels deep, and at most {MAX_DEPTH} are allowed"
+        return f"is {depth} levels deep, but at most {MAX_DEPTH} are allowed"
     return ""
 
 
 def canonical_text(value: object) -> str:
-    """Return the same text for values that JSON Schema calls equal: 1 and 1.0, not 1 and true."""
+    """Return the same text for values that are equal in JSON Schema: 1 and 1.0, not 1 and true."""
     return json.dumps(_canonical(value), sort_keys=True)
 
 
@@ -97,7 +97,7 @@ def _canonical(value: object) -> object:
 
 
 class Part(NamedTuple):
-    """A direct subschema, with its keyword, and its index or name where it has one."""
+    """A direct subschema with its keyword, and its index or name, if any."""
 
     keyword: str
     key: str | int | None
@@ -106,9 +106,9 @@ class Part(NamedTuple):
 
 class Place(NamedTuple):
     """
-    A member of an object or an item of an array, which ``holder[key]`` is.
+    A member of an object or an item of an array, at ``holder[key]``.
 
-    ``schemas`` may apply to it; ``is_named`` says whether one of them names the member.
+    ``schemas`` may apply to it; ``is_named``: one of them names the member.
     """
 
     holder: Any
@@ -121,7 +121,7 @@ def subschemas(schema: JSONSchema) -> Iterator[Part]:
     """
     Yield the direct subschemas of a schema, objects and booleans; ``items`` may be a list of them.
 
-    Raises TypeError or AttributeError for a keyword that holds no subschemas though it has to.
+    Raises TypeError or AttributeError for a keyword that lacks its required subschemas.
     """
     for keyword, value in schema.items():
         if keyword in NAMED:
@@ -133,7 +133,7 @@ def subschemas(schema: JSONSchema) -> Iterator[Part]:
 
 
 def change_subschemas(schema: JSONSchema, change: Callable[[Any], object]) -> dict[str, Any]:
-    """Return a copy of a schema, with what ``change`` returns for each subschema, but booleans."""
+    """Return a copy of a schema with ``change`` applied to each subschema except booleans."""
     result = dict(schema)
     for keyword, key, subschema in subschemas(schema):
         if key is not None and result[keyword] is schema[keyword]:
@@ -148,10 +148,10 @@ class SchemaDocument:
     """
     A JSON Schema with its subschemas found and its references resolved.
 
-    ``subschemas`` are those that are objects: the root first, and also those that only a reference
-    leads to. ``external`` are the references to other documents, ``unresolved`` those that lead to
-    no schema. Raises TypeError or AttributeError for a document that is not a JSON Schema, and
-    ValueError for one of more than 100,000 subschemas.
+    ``subschemas`` are the ones that are objects, the root first, including those reachable only by
+    reference. ``external`` are references to other documents, ``unresolved`` references without a
+    target. Raises TypeError or AttributeError for a document that is not a JSON Schema, and
+    ValueError for one with more than 100,000 subschemas.
     """
 
     def __init__(self, root: JSONSchema) -> None:
@@ -159,15 +159,15 @@ class SchemaDocument:
         self.subschemas: list[JSONSchema] = []
         self.external: list[str] = []
         self.unresolved: list[str] = []
-        # By identity: the document holds its subschemas, so that no other object has their ids.
+        # By identity: the document keeps its subschemas alive, so their ids are unique.
         self._targets: dict[int, dict[str, object]] = {}
         seen: set[int] = set()
-        # What resolves the references of a schema, or None for those that are the root's own.
+        # Schemas with their resolvers; None for the root's own.
         pending: list[tuple[Any, Any]] = [(root, self._resolver if "$id" in root else None)]
         referring: list[tuple[JSONSchema, Any]] = []
         while pending or referring:
             if not pending:
-                # Only when all else is found: a target may stand within an $id, or nowhere else.
+                # After everything else: a target may be within an $id, or found only by reference.
                 schema, resolver = referring.pop()
                 targets = self._targets[id(schema)] = {}
                 for keyword, reference, found in _lookup(schema, resolver or self._resolver):
@@ -175,7 +175,7 @@ class SchemaDocument:
                         targets[keyword] = found.contents
                         pending.append((found.contents, found.resolver))
                     else:
-                        # Documents within may have an $id: only a lookup tells if one leads out.
+                        # Embedded documents may have an $id: only a lookup shows what is external.
                         is_inside = reference.startswith("#")
                         (self.unresolved if is_inside else self.external).append(reference)
                 continue
@@ -199,20 +199,20 @@ class SchemaDocument:
 
     @cached_property
     def _resolver(self) -> Any:
-        # Imported here, since it takes 2 MB, and few schemas refer to anything.
+        # Imported here, since it takes 2 MB, and few schemas have references.
         from referencing import Registry
         from referencing.jsonschema import DRAFT202012
 
         resource = DRAFT202012.create_resource(self.root)
-        # An empty registry has nothing to fetch with.
+        # An empty registry cannot fetch.
         registry: Registry[Any] = Registry().with_resource(resource.id() or "", resource)
         with suppress(Exception):
-            # It may be of an older dialect, whose pointers can be resolved all the same.
+            # It may be of an older dialect, whose pointers can still be resolved.
             registry = registry.crawl()
         return registry.resolver(resource.id() or "")
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
-        """Return what a schema refers to, by keyword; one from elsewhere is read as the root."""
+        """Return the targets of a schema by keyword; a foreign schema is resolved from the root."""
         if id(schema) in self._targets or not any(each in schema for each in REFERENCES):
             return self._targets.get(id(schema), {})
         found = _lookup(schema, self._resolver)
@@ -222,10 +222,10 @@ class SchemaDocument:
         self, schema: object, seen: frozenset[int] = frozenset()
     ) -> tuple[JSONSchema, frozenset[int]]:
         """
-        Return a schema with the targets of its references merged into it, and ``seen`` with theirs.
+        Return a schema merged with the targets of its references, and ``seen`` with their ids.
 
-        Keywords beside a reference win over those of its target. A reference stays where it leads
-        nowhere, to the root, or to a schema whose id() is in ``seen``.
+        Keywords beside a reference win over those of its target. A reference is kept if it is
+        unresolved, or if its target is the root or has its id() in ``seen``.
         """
         if not isinstance(schema, Mapping):
             return ({"not": {}} if schema is False else {}), seen
@@ -275,7 +275,7 @@ class SchemaDocument:
 
 
 def _below(schema: JSONSchema, key: str | int) -> list[object]:
-    """Return the schemas that a schema has for a member of that name, or an item at that index."""
+    """Return the subschemas for a member of that name, or an item at that index."""
     if isinstance(key, int):
         items = (each for each in subschemas(schema) if each.keyword in _ITEMS)
         return [each.schema for each in items if each.key in (None, key)]
@@ -285,12 +285,12 @@ def _below(schema: JSONSchema, key: str | int) -> list[object]:
 
 
 def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield each reference of a schema, with its keyword and what it leads to, or None."""
+    """Yield each reference of a schema with its keyword and target, or None."""
     for keyword in REFERENCES:
         reference = schema.get(keyword)
         if isinstance(reference, str):
             found = None
-            # A pointer may go through anything, and not all errors of that are the library's.
+            # A pointer may cross any value, which can raise errors other than the library's.
             with suppress(Exception):
                 found = resolver.lookup(reference)
             is_schema = found is not None and isinstance(found.contents, Mapping | bool)
@@ -327,7 +327,7 @@ def strict(schema: JsonSchemaValue) -> JsonSchemaValue:
     others = [each for each in branches if each != _NULL]
     if len(others) < len(branches):
         if len(others) == 1 and isinstance(others[0], dict):
-            # Clients show what stands beside the branches; a member's own text comes first.
+            # Clients show the keywords beside the branches; a member's own text takes precedence.
             inner = {**others[0]}
             for key in ("title", "description"):
                 if key in inner:
@@ -339,7 +339,7 @@ def strict(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def _flat(branches: list[Any]) -> list[Any]:
-    """Return the branches of an ``anyOf``, with those of a branch that is nothing but another."""
+    """Return the branches of an ``anyOf``, with branches that are only an ``anyOf`` flattened."""
     flat: list[Any] = []
     for each in branches:
         nested = isinstance(each, dict) and each.keys() == {"anyOf"}
@@ -348,7 +348,7 @@ def _flat(branches: list[Any]) -> list[Any]:
 
 
 def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Return a schema of several types, or of null among its values, with a branch for each."""
+    """Return a schema with several types, or with null as a value, split into branches."""
     kinds, values = schema.get("type"), schema.get("enum")
     about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
     rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
@@ -385,12 +385,12 @@ def _excess(schema: JSONSchema) -> str:
 
 
 class TooLarge(ValueError):
-    """A schema exceeds the bounds; the text is a predicate."""
+    """Raised if a schema exceeds the bounds; the text is a predicate."""
 
 
 class Bundler:
     """
-    Replaces references by their definitions, each of which is inlined once.
+    A converter that replaces references with their definitions, each inlined once.
 
     ``definition`` looks up a reference. ``finish`` is applied to each schema after its subschemas,
     and may modify it. Results share parts, so they must not be modified.
@@ -417,13 +417,13 @@ class Bundler:
         return whole
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
-        """Return it inlined, or else with all its definitions. Raises TooLarge if both are."""
+        """Return it inlined, else with all definitions. Raises TooLarge if both are too large."""
         found, size = [], 0
         for each in self.reached(schema):
             found.append(each)
             size += size_of(self._definition(each))
             if size > MAX_BYTES:
-                raise TooLarge(f"is larger than {MAX_BYTES} bytes with all it refers to")
+                raise TooLarge(f"is larger than {MAX_BYTES} bytes with all its references")
         try:
             whole = self.inlined(schema)
             wrong = _excess(whole)
@@ -441,7 +441,7 @@ class Bundler:
         return whole
 
     def reached(self, schema: JSONSchema) -> Iterator[str]:
-        """Yield the references that a schema leads to, directly or through other definitions."""
+        """Yield the references that a schema reaches, directly or through other definitions."""
         found = dict.fromkeys(references(schema))
         waiting = list(found)
         while waiting:
@@ -476,7 +476,7 @@ class Bundler:
     def _name(self, reference: str) -> str:
         """Return the unique name of a definition in ``$defs``."""
         if reference not in self._names:
-            # pydantic puts modules before names that several classes have.
+            # pydantic prefixes names with modules if several classes share them.
             last = reference.rpartition("/")[2].rpartition("__")[2]
             last = re.sub(r"[^A-Za-z0-9_.-]+", "_", last) or "root"
             name, number = last, 1

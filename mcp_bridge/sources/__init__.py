@@ -1,1 +1,1 @@
-"""Where tools come from."""
+"""The sources that tools come from."""

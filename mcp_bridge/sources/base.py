@@ -1,4 +1,4 @@
-"""The base classes of sources, which say where tools come from, and what checks say of tools."""
+"""Base classes of sources, which find tools and report problems with them as check messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.hints import TRANSIENT
 from mcp_bridge.sources.secrets import secret_among
 
-# The directories of installed packages, by pip and by Debian.
+# The directories of installed packages (pip, Debian).
 PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 # The names that the large clients accept.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -32,31 +32,31 @@ Operation = TypeVar("Operation")
 
 
 class NotYet(checks.Warning):
-    """A message on a tool that cannot be made now, and may be later: its source is read again."""
+    """A warning about a tool that cannot be built yet; its source is read again."""
 
 
 class IllegalName(ValueError):
     """A name that clients refuse for a tool."""
 
     hint = (
-        "Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give mcp_tool(name=...), or "
-        "the name that the source has for that."
+        "Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: set mcp_tool(name=...), or "
+        "rename the operation in its source."
     )
 
 
 class LeftOut(Exception):
-    """An operation is no tool, and nobody expects one: the text says why."""
+    """Raised if an operation is deliberately not a tool; the text is the reason."""
 
 
 class Source(ABC):
     """
-    A place tools come from: subclass it and name the subclass in SOURCES.
+    The base class of sources of tools: subclass it and name the subclass in SOURCES.
 
     ``alias`` is the key in SOURCES and ``options`` its "OPTIONS". ``tools()`` returns the tools and
-    adds to ``messages`` why it left others out. ``known_options`` are the options that there may
-    be, each with the type of its value and the words for it; None takes any. Raises TypeError for
-    others. ``is_outside`` is true if tools are described outside the site's code: a collision of
-    their names is a warning, which does not stop commands.
+    adds the reasons for omitting others to ``messages``. ``known_options`` are the allowed options,
+    each with its type and a description of that; None allows any. Raises TypeError for others.
+    ``is_outside`` is true if tools are described outside the site's code: a collision of their
+    names is a warning, which does not stop commands.
     """
 
     is_outside: ClassVar[bool] = False
@@ -69,7 +69,7 @@ class Source(ABC):
         known = self.known_options or {}
         for name, value in options.items() if self.known_options is not None else ():
             if name not in known:
-                raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, known))}")
+                raise TypeError(f"unknown option {name!r}; known are {', '.join(map(repr, known))}")
             kind, words = known[name]
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise TypeError(f"its option {name!r} is not {words}")
@@ -80,44 +80,44 @@ class Source(ABC):
     @abstractmethod
     def tools(self) -> Sequence[Feature]:
         """
-        Return the tools, in any order. Must not raise for a broken tool, but leave it out.
+        Return the tools, in any order. Must not raise for a broken tool, but omit it.
 
-        With those that nobody has marked if it ``exposes_all``: ``Tool(is_marked=False)`` is off
-        until an administrator switches it on, and need not be more than its name and a ``build``.
+        Includes unmarked tools if it ``exposes_all``: ``Tool(is_marked=False)`` is disabled until
+        an administrator enables it, and needs only a name and a ``build``.
         """
 
     def version(self, generations: Mapping[int, str]) -> Hashable:
         """
-        Return what changes when the tools do, so that ``tools()`` is called again: None if never.
+        Return a value that changes with the tools, so that ``tools()`` is called again, or None.
 
         ``generations`` are the texts in the rows of Generation, which ``Generation.renew()``
-        changes; looking them up is the only query that may be made for this.
+        changes. This must not run further queries.
         """
         return None
 
     @property
     def exposes_all(self) -> bool:
-        """Whether what is not marked may be switched on: OPTIONS["expose"], or EXPOSE."""
+        """Whether unmarked operations may be enabled: OPTIONS["expose"], or EXPOSE."""
         given = self.options.get("expose", conf.EXPOSE)
         if given not in ("marked", "all"):
             raise TypeError(f"its option 'expose' is {given!r}, not 'marked' or 'all'")
         return bool(given == "all")
 
     def no_tools(self) -> tuple[str, str] | None:
-        """Return why ``tools()`` has found none, and what to do; None where that is no finding."""
+        """Return why ``tools()`` found none, and a hint; None if that is not worth a message."""
         return None
 
     def check_no_tools(self) -> Sequence[checks.CheckMessage]:
-        """Return the message of a source that has found no tools and said nothing, if any."""
+        """Return the message for a source without tools that reported nothing else, if any."""
         if self.messages or (finding := self.no_tools()) is None:
             return []
         why, hint = finding
         default = "" if self.alias in conf.SOURCES else " (the default)"
-        text = f"{self.place}{default} has no tools: {why}."
+        text = f"{self.place}{default} found no tools: {why}."
         return [checks.Warning(text, hint=hint, id="mcp_bridge.W012")]
 
     def report(self, id: str, text: str, hint: str, warning: Any = checks.Warning) -> None:
-        """Add a message of this package: an error where ``id`` begins with E, else a warning."""
+        """Add a message of this package: an error if ``id`` begins with E, else a warning."""
         kind = checks.Error if id.startswith("E") else warning
         self.messages.append(kind(text, hint=hint, id=f"mcp_bridge.{id}"))
 
@@ -132,9 +132,9 @@ class Line:
     """
     A line of a setting that chooses operations: a name, or a pattern with ``*`` for any text.
 
-    ``options`` are those of the tools, and ``more`` what the source itself reads of the line.
-    ``used`` are the names of the operations that it means, and ``left_out`` those of others that
-    only their own names choose. ``seen`` is free for the source.
+    ``options`` are those of the tools, ``more`` those for the source itself. ``used`` are the names
+    of the operations that it matches, ``left_out`` those of guarded operations, which only their
+    full names choose. ``seen`` is free for use by the source.
     """
 
     pattern: str
@@ -145,7 +145,7 @@ class Line:
     seen: set[str] = field(default_factory=set)
 
     def means(self, names: Sequence[str], *, guarded: bool = False) -> bool:
-        """Return whether it chooses the operation of these names; a ``guarded`` one by no ``*``."""
+        """Return whether it chooses the operation of these names; ``*`` skips ``guarded`` ones."""
         is_meant = self.pattern in names or not guarded
         if not any(each == self.pattern or fnmatchcase(each, self.pattern) for each in names):
             return False
@@ -157,10 +157,10 @@ class OperationSource(Source, Generic[Operation]):
     """
     A source that makes one tool of each operation: a procedure, a view, a method of a service.
 
-    What an operation raises is a message, and takes no other tool with it. ``not_served`` are the
-    ids of that, as an error of the site and as a warning, with the hint; ``unused`` and
-    ``kept_out`` are id and hint of messages on lines of the option ``lines_in`` that mean nothing,
-    or leave out what no ``*`` chooses. Of such a line, the source itself reads ``own``.
+    An exception of an operation becomes a message and does not affect other tools. ``not_served``
+    has the message's ids, as an error of the site and as a warning, and its hint. ``unused`` and
+    ``kept_out`` are the id and hint of messages on lines of the option ``lines_in`` that match
+    nothing, or skip guarded operations. ``own`` are the keys of a line for the source itself.
     """
 
     lines_in: ClassVar[str] = ""
@@ -177,7 +177,7 @@ class OperationSource(Source, Generic[Operation]):
         for pattern, each in given.items():
             where = f"its {self.lines_in} {pattern!r}"
             if not isinstance(each, Mapping):
-                raise TypeError(f"{where} have options that are no mapping")
+                raise TypeError(f"{where} must have a mapping of options")
             more = {name: each[name] for name in each if name in self.own}
             rest = {name: each[name] for name in each if name not in self.own}
             options_of = options_in(where, rest)
@@ -185,7 +185,7 @@ class OperationSource(Source, Generic[Operation]):
 
     @abstractmethod
     def found(self) -> Iterable[Operation]:
-        """Return the operations that there are, marked or not."""
+        """Return all operations, marked or not."""
 
     @abstractmethod
     def name_of(self, operation: Operation, options: ToolOptions) -> str:
@@ -194,53 +194,53 @@ class OperationSource(Source, Generic[Operation]):
     @abstractmethod
     def options_of(self, operation: Operation) -> ToolOptions | None:
         """
-        Return the options of an operation's mark and lines, or None where it has none.
+        Return the options of an operation's mark and lines, or None without any.
 
-        Raises LeftOut for one that can be no tool, and ValueError where its options disagree.
+        Raises LeftOut if it cannot be a tool, and ValueError if its options conflict.
         """
 
     @abstractmethod
     def build(self, operation: Operation, options: ToolOptions, name: str) -> Tool:
-        """Return the tool of an operation. Raises LeftOut, or whatever says why it is none."""
+        """Return the tool of an operation. Raises LeftOut, or any exception if it fails."""
 
     def unmarked(self, operation: Operation) -> Tool:
-        """Return the tool of an operation that nobody has marked, as ``offer`` does."""
-        raise LeftOut("nobody has marked it")
+        """Return the tool of an unmarked operation, as ``offer`` does."""
+        raise LeftOut("it is not marked")
 
     def report_all(self) -> None:
-        """Add messages on the tools as a whole, once they are made."""
+        """Add messages about the tools as a whole, after they are built."""
         where = f"{self.place}['OPTIONS'][{self.lines_in!r}]"
         for line in self.lines:
             if not (line.used or line.left_out):
                 id, hint = self.unused
-                self.report(id, f"{where}: nothing has the name {line.pattern!r}.", hint)
+                self.report(id, f"{where}: nothing matches the name {line.pattern!r}.", hint)
             left_out = line.left_out.difference(*(each.used for each in self.lines))
             if left_out and self.kept_out is not None:
                 id, hint = self.kept_out
                 text = (
-                    f"{where}: {line.pattern!r} leaves out {len(left_out)} operations that handle "
+                    f"{where}: {line.pattern!r} skips {len(left_out)} operations that handle "
                     f"credentials, such as {min(left_out)}."
                 )
                 self.report(id, text, hint)
 
     def function_of(self, operation: Operation) -> Any:
-        """Return the function or the class in which an operation is written, if it is here."""
+        """Return the function or class that implements an operation, if it is in this process."""
         return None
 
     def where(self, operation: Operation) -> str:
-        """Return the name of an operation and where it is, for messages."""
+        """Return the name and location of an operation, for messages."""
         return str(operation)
 
     def tools(self) -> Sequence[Tool]:
         found = list(self.found())
         made = [self.tool_of(each) for each in found]
         if found:
-            # Where nothing could be read, no line can mean something.
+            # Without this check, every line would be reported if nothing could be read.
             self.report_all()
         return [tool for tool in made if tool is not None]
 
     def tool_of(self, operation: Operation) -> Tool | None:
-        """Return the tool of an operation; None where there is none, which may be a message."""
+        """Return the tool of an operation, or None, possibly with a message."""
         try:
             tool = self.make(operation)
         except LeftOut:
@@ -248,35 +248,35 @@ class OperationSource(Source, Generic[Operation]):
         except tuple(TRANSIENT) as exception:
             self.report(
                 "W019",
-                f"{self.where(operation)} is not served yet, since its types read from the "
-                f"database: {first_line(exception)}.",
-                "Run manage.py migrate and add the rows that are missing: a process that runs "
-                "already tries again by itself.",
+                f"{self.where(operation)} is not served yet, since its types query the database: "
+                f"{first_line(exception)}.",
+                "Run manage.py migrate and add the missing rows; running processes retry "
+                "automatically.",
                 NotYet,
             )
             return None
         except Exception as exception:
-            # Code of the site's own describes itself, and may raise anything.
+            # The site's code runs here and may raise any exception.
             module = getattr(self.function_of(operation), "__module__", "")
             self.withhold(self.where(operation), exception, module)
             return None
         if tool.is_marked and not self.is_outside and not str(tool.description).strip():
             self.report(
                 "W002",
-                f"{self.where(operation)} has no description.",
-                "Write a docstring that tells a model what the tool does and when to use it, or "
-                "give mcp_tool(description=...).",
+                f"{self.where(operation)} lacks a description.",
+                "Write a docstring that explains what the tool does and when to use it, or set "
+                "mcp_tool(description=...).",
             )
         return tool
 
     def make(self, operation: Operation) -> Tool:
-        """Return the tool of an operation. Raises LeftOut, or whatever says why it is none."""
+        """Return the tool of an operation. Raises LeftOut, or any exception if it fails."""
         try:
             options = self.options_of(operation)
         except ValueError as why:
-            raise ValueError(f"its marks disagree: {first_line(why)}") from why
+            raise ValueError(f"its marks conflict: {first_line(why)}") from why
         if not is_exposed(self.function_of(operation), options or ToolOptions()):
-            raise LeftOut("its options or its author put it aside")
+            raise LeftOut("it is excluded by its options or its author")
         if options is not None:
             name = self.name_of(operation, options)
             is_dotted = conf.TOOL_NAME_STYLE == "dotted"
@@ -284,23 +284,23 @@ class OperationSource(Source, Generic[Operation]):
                 raise IllegalName(f"its name {name!r} is refused by clients")
             return self.build(operation, options, name)
         if not self.exposes_all:
-            raise LeftOut("nobody has marked it")
+            raise LeftOut("it is not marked")
         try:
             return self.unmarked(operation)
         except LeftOut:
             raise
         except Exception as exception:
-            text = f"{self.where(operation)} is no candidate: {first_line(exception)}."
-            hint = "Mend what raises, or leave it so: the others are candidates."
+            text = f"{self.where(operation)} is not a candidate: {first_line(exception)}."
+            hint = "Fix the error, or ignore it: the other candidates are not affected."
             self.report("W076", text, hint)
             raise LeftOut from exception
 
     def offer(self, build: Callable[[], Tool], members: Iterable[str], **known: Any) -> Tool:
         """
-        Return a tool that nobody has marked, with what is known without building it.
+        Return an unmarked tool with everything that is known without building it.
 
-        ``members`` are names of arguments, and of members of the arguments and the result. Raises
-        LeftOut where one of them is that of a secret.
+        ``members`` are the names of arguments, and of members of the arguments and the result.
+        Raises LeftOut if one of them is the name of a secret.
         """
         if secret := secret_among(members):
             raise LeftOut(f"it takes or returns a secret, {secret!r}")
@@ -309,13 +309,13 @@ class OperationSource(Source, Generic[Operation]):
     def chosen_by(
         self, mark: ToolOptions | None, names: Sequence[str], *, guarded: bool = False
     ) -> ToolOptions | None:
-        """Return a mark's options over those of the lines that mean its operation, if any."""
+        """Return a mark's options merged over those of the matching lines, if any."""
         for line in reversed([each for each in self.lines if each.means(names, guarded=guarded)]):
             mark = line.options if mark is None else mark.under(line.options)
         return mark
 
     def withhold(self, where: str, reason: Exception | str, module: str = "") -> None:
-        """Add the message on an operation that cannot be a tool: a warning if a package has it."""
+        """Report an operation that cannot be a tool: as a warning if it belongs to a package."""
         error, warning, hint = self.not_served
         error = "E005" if isinstance(reason, IllegalName) else error
         text = f"{where} is marked as a tool but not served: {first_line(reason)}."
@@ -323,22 +323,22 @@ class OperationSource(Source, Generic[Operation]):
         self.report(warning if is_foreign else error, text, getattr(reason, "hint", hint))
 
     def note(self, where: str, sentence: str) -> None:
-        """Add the message on something of a tool that no schema describes."""
+        """Report a part of a tool that its schemas do not describe."""
         self.report(
             "W037",
             f"{where}: {sentence.rstrip('.')}.",
-            "The tool works without it. Describe it in another way, as with @extend_schema or "
-            "@extend_schema_field, or give the tool an output_schema.",
+            "The tool works without it. Describe it with @extend_schema or @extend_schema_field, "
+            "or set output_schema on the tool.",
         )
 
 
 def is_exposed(function: object, options: ToolOptions) -> bool:
-    """Return whether a marked function is to be a tool: it may say that it is none any more."""
+    """Return whether a marked function is exposed: its options or author may exclude it."""
     return options.exposed and not options.deprecated and not hasattr(function, "__deprecated__")
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module, or the nearest package above it that is loaded, is installed."""
+    """Return whether a module, or its nearest loaded parent package, is an installed package."""
     while module:
         file = getattr(sys.modules.get(module), "__file__", None)
         if file:
@@ -348,12 +348,12 @@ def is_installed(module: str) -> bool:
 
 
 def first_line(text: Exception | str) -> str:
-    """Return the first line of a text without its full stop; of an empty one its class's name."""
+    """Return the first line of a text without its full stop, or the class name if it is empty."""
     return (str(text).splitlines() or [type(text).__name__])[0].rstrip(".")
 
 
 def own_line(exception: Exception, within: str = "") -> str | None:
-    """Return "path:line" of the site's code, named ``within``, that is nearest to an error."""
+    """Return "path:line" of the site's innermost code, named ``within``, in a traceback."""
     frames = extract_tb(exception.__traceback__)
     lines = [(each.filename, each.lineno) for each in frames if within in ("", each.name)]
     if isinstance(exception, SyntaxError) and exception.filename:
@@ -368,6 +368,6 @@ def own_line(exception: Exception, within: str = "") -> str | None:
 
 
 def mend_import(exception: Exception) -> str | None:
-    """Return the remedy for a module of the site that raised at import; None if none did."""
+    """Return a hint for a module of the site that raised on import; None if none did."""
     line = own_line(exception, within="<module>")
-    return line and f"Mend {line}, which raises when it is imported."
+    return line and f"Fix {line}, which raises on import."

@@ -1,4 +1,4 @@
-"""Functions and methods in the modules ``mcp_tools`` of the apps."""
+"""The source of functions and methods in the modules ``mcp_tools`` of the apps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import first_line, is_exposed, is_installed, mend_import
 from mcp_bridge.sources.marked import MarkedFunction, MarkedSource
 
-# The module of an app in which tools are looked for.
+# The module of an app that is searched for tools.
 MODULE: Final = "mcp_tools"
 
 
@@ -39,9 +39,9 @@ class FunctionSource(MarkedSource):
     def no_tools(self) -> tuple[str, str] | None:
         modules = self.options.get("modules")
         if modules is None:
-            # As with admin.py, an app has such a module or none.
+            # As with admin.py, the module is optional.
             return None
-        hint = "Put @mcp_tool on what models may call, where it is defined."
+        hint = "Put @mcp_tool on the functions that models may call."
         return f"no function in {', '.join(modules) or 'its modules'} is marked", hint
 
     def _modules(self) -> Iterator[ModuleType]:
@@ -54,16 +54,16 @@ class FunctionSource(MarkedSource):
             except Exception as exception:
                 self.report(
                     "W026" if is_installed(path) else "E010",
-                    f"The module {path} cannot be imported, so none of its functions is a tool: "
+                    f"The module {path} cannot be imported, so its functions are not served: "
                     f"{first_line(exception)}.",
-                    mend_import(exception) or f"Name modules in {self.place} that exist.",
+                    mend_import(exception) or f"Name existing modules in {self.place}.",
                 )
 
     def _marked_in(self, module: ModuleType) -> Iterator[MarkedFunction]:
-        """Yield what is marked and defined in a module, in the order of its names there."""
+        """Yield the marked functions defined in a module, in the order of its names."""
         prefix = self.options.get("prefix", "")
-        # No isinstance(), which has lazy objects do their work; and each once, however many names
-        # it has.
+        # Not isinstance(), which would evaluate lazy objects. Each object once, even if it has
+        # several names.
         defined = {
             id(value): value
             for value in list(vars(module).values())
@@ -80,19 +80,19 @@ class FunctionSource(MarkedSource):
                 toolsets.append(value)
                 yield from self._methods(value, toolset, prefix)
         for value in defined.values():
-            # No issubclass() of a class of the site's: not every one takes that question.
+            # Not issubclass() with a class of the site, whose metaclass may refuse it.
             if not issubclass(type(value), type) or any(value in each.__mro__ for each in toolsets):
                 continue
             if any(options_of(getattr(each, "__func__", each)) for each in vars(value).values()):
                 self.report(
                     "W036",
                     f"{value.__qualname__} ({value.__module__}) has methods with @mcp_tool, which "
-                    "are no tools: the class has no @mcp_toolset.",
-                    "Put @mcp_toolset on the class, or take the marks off.",
+                    "are not served: the class is not marked.",
+                    "Put @mcp_toolset on the class, or remove the marks.",
                 )
 
     def _methods(self, kind: type, toolset: Toolset, prefix: str) -> Iterator[MarkedFunction]:
-        """Yield the marked methods of a class, those of its bases included."""
+        """Yield the marked methods of a class, including inherited ones."""
         where = f"{kind.__qualname__} ({kind.__module__})"
         try:
             make = _maker(kind)
@@ -103,27 +103,27 @@ class FunctionSource(MarkedSource):
         for name in dir(kind):
             method = inspect.getattr_static(kind, name)
             function = getattr(method, "__func__", method)
-            # The mark may stand on either side of @staticmethod and @classmethod.
+            # The mark may be above or below @staticmethod and @classmethod.
             own = options_of(method) or options_of(function)
             if own is None:
                 continue
             try:
                 options = own.under(toolset.options)
             except ValueError as exception:
-                text = f"its mark and that of {kind.__qualname__} disagree: {first_line(exception)}"
+                text = f"its mark and that of {kind.__qualname__} conflict: {first_line(exception)}"
                 self.withhold(f"{where}, {name}", text, kind.__module__)
                 continue
             shared = snake_case(kind.__name__) if toolset.prefix is None else toolset.prefix
             named = prefix + (options.name or separator.join(filter(None, (shared, name))))
             owner = (lambda context: kind) if isinstance(method, classmethod) else make
-            # The first parameter is an instance, or the class.
+            # The first parameter is an instance or the class.
             first = next(iter(inspect.signature(function).parameters), "self")
             filled = None if isinstance(method, staticmethod) else first
             yield MarkedFunction(named, function, options, filled=filled, fill=owner)
 
 
 def _maker(kind: type) -> Callable[[Context], object]:
-    """Return what makes an instance for a call. Raises ValueError, and what reading hints does."""
+    """Return a factory of instances for calls. Raises ValueError, and errors of reading hints."""
     given = None
     initialize: Any = inspect.getattr_static(kind, "__init__")
     if initialize is not object.__init__:
@@ -133,7 +133,7 @@ def _maker(kind: type) -> Callable[[Context], object]:
         for parameter in signature.parameters:
             if parameter.default is MISSING:
                 raise ValueError(
-                    f"its __init__ takes {parameter.name!r}, which nobody gives: only a parameter "
-                    "annotated Context is filled"
+                    f"its __init__ takes {parameter.name!r}, which cannot be filled: only a "
+                    "parameter annotated Context is"
                 )
     return (lambda context: kind(**{given: context})) if given else lambda context: kind()

@@ -1,4 +1,4 @@
-"""Tools made of marked functions and of mapped operations, for any source that finds such."""
+"""Build tools from marked functions and mapped operations, for use by sources."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ from mcp_bridge.sources.operations.mapping import MappedOperation
 
 class MarkedFunction:
     """
-    A function with a mark, or one without (``options`` is None) that may be switched on.
+    A marked function, or an unmarked one (``options`` is None) that may be enabled.
 
-    Subclass it where only a source knows parts of its tool.
-    ``predicate`` is the source's own condition for who may call, and ``conditions`` are in words
-    what it asks (Tool.conditions). ``filled`` names the parameter that the source fills itself,
-    with what ``fill`` returns for the Context of a call.
+    Subclass it if parts of the tool are specific to a source. ``predicate`` is the source's own
+    access condition, and ``conditions`` describe it (Tool.conditions). ``filled`` names the
+    parameter that the source fills itself, with the result of ``fill`` for the call's Context.
     """
 
-    # Sentences on hints beside a schema given by hand, and on results that no schema describes.
+    # Sentences about hints beside an explicit schema, and about results without a schema.
     unread: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ class MarkedFunction:
         self.options = options = options or ToolOptions()
         needs = options.public, options.permissions, predicate, None, options.scopes
         self.access = AccessRule.of(*needs)
-        # The names of parameters that callers do not give.
+        # The names of parameters that callers do not send.
         self.skip = () if filled is None else (filled,)
         self.fill = fill
 
@@ -61,13 +60,13 @@ class MarkedFunction:
         return f"{self.name} ({location(self.function)})"
 
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
-        """Return the exception to report, in place of the one raised."""
+        """Return the exception to report instead of the one raised."""
         return exception
 
     def invoker(
         self, function: Callable[..., Any], signature: Signature
     ) -> Callable[[ToolCall], Any]:
-        """Return what runs this function, or its precheck; a coroutine function where it is one."""
+        """Return a function that runs this function or its precheck, async if that is async."""
         filled = signature.hidden.intersection(self.skip)
         renamed, by_position = signature.renamed, signature.positional_only
 
@@ -78,7 +77,7 @@ class MarkedFunction:
             for name in filled:
                 assert self.fill is not None
                 values[name] = self.fill(call.context)
-            # Defaults fill positions.
+            # Positional-only parameters need their defaults.
             positional = [values.pop(name, default) for name, default in by_position.items()]
             return function(*positional, **values)
 
@@ -88,7 +87,7 @@ class MarkedFunction:
         return ainvoke if iscoroutinefunction(function) else invoke
 
     def build(self) -> Tool:
-        """Return the tool. Raises ValueError for hints, and whatever the function's types raise."""
+        """Return the tool. Raises ValueError for hints, and exceptions of the function's types."""
         options = self.options
         signature = Signature.of(self.function, skip=self.skip)
         inputs = Inputs(signature)
@@ -110,7 +109,7 @@ class MarkedFunction:
             icons=options.icons,
             meta=options.meta,
             check=typed_checker(inputs, given),
-            # A schema given by hand can be work for a while.
+            # Checking an explicit schema can be slow.
             is_plain=given is None and inputs.is_plain,
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
@@ -120,21 +119,21 @@ class MarkedFunction:
             conditions=self.conditions,
             headers=header_parameters(given or inputs.schema),
             may_elicit=bool(signature.context),
-            # Django has no public way to read the mark of transaction.non_atomic_requests.
+            # Django offers no public API to read transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=location(function),
             function=dotted_name(function),
             code=getattr(function, "__code__", None),
             options=options,
         )
-        # A definition that cannot be written would take the whole list with it.
+        # A definition that cannot be serialised would break the whole list.
         encode(tool.definition(LATEST))
         if conf.BUILD == "eager":
-            # Else each is made when the first call needs it.
+            # Otherwise each is created on the first call.
             _ = outputs.serializer, outputs.check
         of_inputs = (*signature.errors, *inputs.errors)
         of_outputs = (*signature.returns_errors, *outputs.errors)
-        # A schema that is given by hand is enforced whatever the hints are.
+        # An explicit schema is enforced regardless of the hints.
         lost = [*(of_inputs if given is None else ()), *(of_outputs if promised is None else ())]
         if lost:
             raise ValueError("; ".join(lost))
@@ -145,7 +144,7 @@ class MarkedFunction:
     def precheck(
         self, defaults: Callable[[Signature], Mapping[str, Any]]
     ) -> Callable[[ToolCall], object] | None:
-        """Return the precheck, with the arguments that it takes, over ``defaults`` of the tool."""
+        """Return the precheck, called with its arguments over the tool's ``defaults``."""
         function = self.options.precheck
         if function is None:
             return None
@@ -154,7 +153,7 @@ class MarkedFunction:
         known, invoke = defaults(own), self.invoker(function, own)
         for each in own.parameters:
             if each.default is MISSING and each.name not in known:
-                raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
+                raise ValueError(f"its precheck takes {each.name!r}, which the tool does not take")
         given = {name: each for name, each in known.items() if each is not MISSING}
         names = {each.name for each in own.parameters}
 
@@ -172,8 +171,8 @@ class MarkedSource(OperationSource[MarkedFunction]):
 
     not_served = (
         *("E006", "W017"),
-        "Change the function, or take the mark off. A hint has to be one that can be read where "
-        "the function is defined; Any takes any value.",
+        "Change the function, or remove the mark. Hints must be resolvable in the function's "
+        "module; use Any to accept any value.",
     )
 
     def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
@@ -191,7 +190,7 @@ class MarkedSource(OperationSource[MarkedFunction]):
             self.report(
                 "W001",
                 f"{operation}: {first_line(sentence)}.",
-                "The schema given by hand is enforced, and the value is passed as it was sent. "
+                "The explicit schema is enforced, and the value is passed as it was sent. "
                 "Change the hint to Any, or to one that can be read.",
             )
         for sentence in operation.notes:
@@ -210,16 +209,16 @@ def operation_tool(
     **others: Any,
 ) -> Tool:
     """
-    Return the tool of an operation, under the options of its mark.
+    Return the tool of an operation with the options of its mark.
 
-    ``invoke`` returns a CallToolResult. ``hints`` are those of the source, under those of the mark;
-    ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
-    does not.
+    ``invoke`` returns a CallToolResult. ``hints`` are the source's, overridden by those of the
+    mark; ``others`` are further fields of Tool. Raises ValueError for a precheck with a parameter
+    that the tool lacks.
     """
     schema, promised = options.input_schema or mapped.input_schema, options.output_schema
 
     def defaults(own: Signature) -> Mapping[str, Any]:
-        # What is not sent is the schema's default, or None, but for what the precheck has itself.
+        # Omitted arguments are the schema's default or None, unless the precheck has a default.
         needed = {each.name for each in own.parameters if each.default is MISSING}
         known = schema.get("properties", {})
         return {name: known[name].get("default") if name in needed else MISSING for name in known}
@@ -233,7 +232,7 @@ def operation_tool(
         annotations={**({} if options.read_only else hints), **options.annotations},
         icons=options.icons,
         meta={**(mapped.meta or {}), **(options.meta or {})} or None,
-        # Services accept more than a format allows, such as times without seconds or an offset.
+        # Services accept more than formats allow, such as times without seconds or an offset.
         check=plain_checker(schema, asserts_formats=options.input_schema is not None),
         invoke=invoke,
         encode=(lambda result: result)
@@ -246,7 +245,7 @@ def operation_tool(
 
 
 def location(function: Callable[..., object]) -> str:
-    """Return where a function is defined, as "path/from/here.py:12"."""
+    """Return the location of a function, as "path/from/here.py:12"."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None:
@@ -255,8 +254,8 @@ def location(function: Callable[..., object]) -> str:
 
 
 def shown(filename: str) -> str:
-    """Return the path of a file as people read it: below this directory, or as it is imported."""
-    # The longest of them, so that no part of where a site is installed is shown.
+    """Return a readable path of a file: relative to this directory or to an import path."""
+    # The longest prefix is removed, so that installation directories are not shown.
     above = [os.path.join(each, "") for each in (os.getcwd(), *filter(None, sys.path))]
     own = filename.removesuffix(os.path.basename(filename))
     nearest = max((each for each in above if filename.startswith(each)), key=len, default=own)

@@ -1,8 +1,8 @@
 """
-Marked procedures of django-modern-rpc's RpcServers.
+The source of marked procedures of django-modern-rpc's RpcServers.
 
-Calls do not go through ``ProcedureWrapper.execute``, which takes a TypeError raised inside a
-procedure for wrong parameters.
+Calls do not use ``ProcedureWrapper.execute``, which treats a TypeError raised inside a procedure as
+wrong parameters.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from mcp_bridge.sources.in_process.routes import routes, wrapped
 from mcp_bridge.sources.marked import MarkedFunction, MarkedSource, location
 from mcp_bridge.sources.secrets import member_names
 
-# For hints: the setting of a server that stands at no address of its own.
+# For hints: the setting for a server without a URL.
 NAME_SERVER: Final = (
     'MCP_BRIDGE = {"SOURCES": {"rpc": {"OPTIONS": {"servers": ["library.procedures.server"]}}}}'
 )
-# Functions that only tests mark are registered by those tests.
+# Functions marked in tests are registered by those tests.
 _OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
@@ -60,7 +60,7 @@ class ModernRPCSource(MarkedSource):
                 options = _options_of(wrapper, shared)
             except ValueError as why:
                 where, module = where_is(wrapper), wrapper.func_or_coro.__module__
-                self.withhold(where, f"its marks disagree: {first_line(why)}", module)
+                self.withhold(where, f"its marks conflict: {first_line(why)}", module)
                 continue
             is_dotted = conf.TOOL_NAME_STYLE == "dotted"
             own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
@@ -82,7 +82,7 @@ class ModernRPCSource(MarkedSource):
         return where_is(operation.wrapper) if isinstance(operation, Procedure) else str(operation)
 
     def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
-        """Return each procedure once, also where two servers share it."""
+        """Return each procedure once, even if two servers share it."""
         procedures: dict[ProcedureWrapper, RpcServer] = {}
         for server in servers:
             if Protocol.JSON_RPC in (handler.protocol for handler in server.handlers):
@@ -99,13 +99,13 @@ class ModernRPCSource(MarkedSource):
         for path in paths if is_list else [paths]:
             try:
                 if not is_list:
-                    raise TypeError("it is no list of dotted paths")
+                    raise TypeError("it is not a list of dotted paths")
                 server = import_string(path)
                 if not isinstance(server, RpcServer):
                     raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
                 servers.append(server)
             except Exception as exception:
-                hint = "Give the dotted path of a modernrpc.server.RpcServer."
+                hint = "Set the dotted path of a modernrpc.server.RpcServer."
                 text = f"{self.place} names the server {path!r}: {first_line(exception)}."
                 self.report("E004", text, mend_import(exception) or hint)
         return servers
@@ -114,23 +114,23 @@ class ModernRPCSource(MarkedSource):
         servers, shared = self._servers(), options_by_namespace()
         functions = [each.func_or_coro for each in self._procedures(servers)]
         if any(options_of(each) or each in shared for each in functions):
-            # None of them is exposed, which somebody has written.
+            # All of them are explicitly not exposed.
             return None
         if servers:
             count = f"{len(servers)} RpcServer{'s' * (len(servers) > 1)}"
-            why = f"it found {count}, and no procedure of JSON-RPC there is marked"
-            hint = "Put @mcp_tool under @server.register_procedure on what models may call."
+            why = f"it found {count}, but no JSON-RPC procedure there is marked"
+            hint = "Put @mcp_tool below @server.register_procedure on what models may call."
         elif self.options.get("servers") is None:
             why = "it found no RpcServer in the URLconf"
             hint = (
                 f"Name a server: {NAME_SERVER}; or add its view to the URLconf, as "
-                'path("rpc", server.view), which serves its procedures to whom their own `auth` '
-                "lets pass. Then mark procedures with @mcp_tool. Plain functions need no server: "
-                "those marked in a module mcp_tools of an app are tools."
+                'path("rpc", server.view), which also serves its procedures there, subject only to '
+                "their `auth`. Then mark procedures with @mcp_tool. Plain functions do not need a "
+                "server: mark them in the module mcp_tools of an app."
             )
         else:
             why = "its option 'servers' names 0 RpcServers"
-            hint = "Name a server there, or take the option away to use those in the URLconf."
+            hint = "Name a server there, or remove the option to use those in the URLconf."
         return why, hint
 
 
@@ -149,18 +149,18 @@ class Procedure(MarkedFunction):
             self.conditions = tuple(map(dotted_name, ensure_sequence(wrapper.auth)))
 
     def _is_permitted(self, context: Context) -> object:
-        """Return what the procedure's own ``auth`` says."""
+        """Return the result of the procedure's ``auth``."""
         try:
             result: object = self.wrapper.check_permissions(context.request)
         except AuthenticationError:
             return False
-        # Kept for the call, since RpcRequestContext carries the result of the predicate.
+        # Stored for the call, since RpcRequestContext contains the predicate's result.
         context.scratch[self] = result
         return result
 
     def rpc_context(self, context: Context) -> RpcRequestContext:
-        """Return what the procedure's ``context_target`` is given."""
-        # A server without a handler of JSON-RPC has no tools.
+        """Return the value for the procedure's ``context_target``."""
+        # Only servers with a JSON-RPC handler provide tools.
         kind = Protocol.JSON_RPC
         handler = next(each for each in self.server.handlers if each.protocol == kind)
         granted = context.scratch.get(self, True)
@@ -173,20 +173,20 @@ class Procedure(MarkedFunction):
         if self.server.error_handler is not None:
             reported = self.server.on_error(exception, self.rpc_context(call.context))
         if type(reported) is RPCInternalError:
-            # What django-modern-rpc makes of any other exception, with its text, which is not
-            # meant for callers as that of an RPCException is.
+            # django-modern-rpc wraps any other exception with its text, which, unlike that of an
+            # RPCException, is not meant for callers.
             reported = exception
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
 
 
 def _options_of(wrapper: ProcedureWrapper, shared: Mapping[Any, ToolOptions]) -> ToolOptions | None:
-    """Return the options of a procedure's mark, under those that its namespace shares."""
+    """Return the options of a procedure's mark, merged with those of its namespace."""
     own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
     return own.under(others) if own and others else own or others
 
 
 def where_is(wrapper: ProcedureWrapper) -> str:
-    """Return the name of a procedure and where it is, for messages."""
+    """Return the name and location of a procedure, for messages."""
     return f"{wrapper.name} ({location(wrapper.func_or_coro)})"
 
 
@@ -196,7 +196,7 @@ def is_open(wrapper: ProcedureWrapper) -> bool:
 
 
 def _served_servers() -> Iterator[tuple[RpcServer, str]]:
-    """Yield the servers whose views are in the URLconf, each with the pattern of its address."""
+    """Yield the servers whose views are in the URLconf, each with its URL pattern."""
     for route in routes(None):
         for view in wrapped(route.callback):
             for each in view.keywords.values() if isinstance(view, functools.partial) else ():
@@ -205,7 +205,7 @@ def _served_servers() -> Iterator[tuple[RpcServer, str]]:
 
 
 def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOptions]]]:
-    """Yield the addresses of each server in the URLconf, with its marked procedures."""
+    """Yield the URLs of each server in the URLconf, with its marked procedures."""
     addresses: dict[RpcServer, list[str]] = {}
     shared = options_by_namespace()
     for server, address in _served_servers():
@@ -213,7 +213,7 @@ def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOption
     for server, served in addresses.items():
         marked: dict[ProcedureWrapper, ToolOptions] = {}
         for each in server.procedures.values():
-            # Marks that disagree are reported where their tool would be made.
+            # Conflicting marks are reported when the tool is built.
             with suppress(ValueError):
                 if options := _options_of(each, shared):
                     marked[each] = options
@@ -221,11 +221,11 @@ def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOption
 
 
 def unregistered() -> list[FunctionType]:
-    """Return the marked functions of imported modules that neither a server nor a namespace has."""
+    """Return the marked functions of imported modules that are not registered anywhere."""
     registries: list[RpcServer | RpcNamespace] = [server for server, _ in _served_servers()]
     marked: list[FunctionType] = []
     for name, module in sys.modules.copy().items():
-        # No isinstance(), which has lazy objects do their work.
+        # Not isinstance(), which would evaluate lazy objects.
         if not issubclass(type(module), ModuleType) or _OF_TESTS.search(name):
             continue
         for value in tuple(object.__getattribute__(module, "__dict__").values()):

@@ -1,4 +1,4 @@
-"""Secrets: what an operation takes or returns, and what a site's function sends to a service."""
+"""Find secrets that operations take or return, and credentials sent to services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge.sources.operations.read import look_up
 
 
 def secret_among(names: Iterable[str]) -> str | None:
-    """Return the first name that is one of a secret, for the site as well, or None."""
+    """Return the first name of a secret, including those that the site configures, or None."""
     return next((name for name in names if names_secret(name, conf.sensitive_names)), None)
 
 
@@ -26,10 +26,10 @@ def secret_member(schema: JSONSchema) -> str | None:
 
 def refuse_secret_answers(responses: Mapping[Any, object], components: object) -> None:
     """
-    Raise ValueError if a member of an operation's answers is a secret.
+    Raise ValueError if a member of an operation's responses is a secret.
 
-    ``responses`` and ``components`` are as in OpenAPI. Answers of each status but errors count, and
-    of each media type: also those that no output schema describes, such as one of two.
+    ``responses`` and ``components`` are as in OpenAPI. Responses of all statuses except errors and
+    of all media types are checked, even if the output schema does not describe them.
     """
     pending = [each for status, each in responses.items() if str(status)[:1] not in ("4", "5")]
     parts: list[Mapping[str, Any]] = []
@@ -45,15 +45,15 @@ def refuse_secret_answers(responses: Mapping[Any, object], components: object) -
                 pending.append(look_up({"components": components}, reference))
         elif isinstance(part, list | tuple):
             pending += part
-    # An answer leaves out what only requests have.
+    # Write-only members are not in responses.
     if secret := _secret_in(parts, left_out="writeOnly"):
-        raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
+        raise ValueError(f"it returns a secret, {secret!r}: mark it to make it a tool")
 
 
 def _secret_in(parts: Iterable[Mapping[str, Any]], left_out: str = "") -> str | None:
-    """Return the first member of objects that is a secret, by its name or by its format."""
+    """Return the first member of objects that is a secret by its name or format."""
     members = [
-        # One that any value fits has no keywords.
+        # A boolean schema lacks keywords.
         (str(name), each if isinstance(each, Mapping) else {})
         for part in parts
         if isinstance(found := part.get("properties"), Mapping)
@@ -66,22 +66,22 @@ def _secret_in(parts: Iterable[Mapping[str, Any]], left_out: str = "") -> str | 
 
 def check_credential(call: ToolCall, name: str, value: str | bytes) -> None:
     """
-    Raise ValueError, without the value, where a value to be sent holds the caller's credential.
+    Raise ValueError, without the value, if a value to be sent contains the caller's credential.
 
-    That is for this site alone (MCP, "Security Best Practices", "Token Passthrough").
+    It is for this site only (MCP, "Security Best Practices", "Token Passthrough").
     """
     request = call.context.request
     header = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
     credential = header.partition(" ")[2].strip().encode()
     if credential and credential in (value.encode() if isinstance(value, str) else value):
         raise ValueError(
-            f"the value of {name!r} holds the caller's own credential, which may not leave this "
-            "site: send who calls, with a credential of the service's own"
+            f"the value of {name!r} contains the caller's credential, which must not leave this "
+            "site: send the caller's identity with a credential for the service instead"
         )
 
 
 def member_names(function: Callable[..., object], skip: Iterable[str] = ()) -> frozenset[str]:
-    """Return the names of a function's parameters, and of the members of the types it names."""
+    """Return the names of a function's parameters, and of the members of its types."""
     names = set(inspect.signature(function).parameters).difference(skip)
     pending = [hint for name, hint in _hints(function) if name not in skip]
     seen = {id(Context)}
@@ -99,7 +99,7 @@ def member_names(function: Callable[..., object], skip: Iterable[str] = ()) -> f
 
 
 def _hints(owner: Any) -> Iterable[tuple[str, Any]]:
-    """Return the hints of a function or a class by name; none where one cannot be read."""
+    """Return the hints of a function or class by name; empty if one cannot be read."""
     try:
         return get_type_hints(owner).items()
     except Exception:

@@ -88,7 +88,7 @@ def test_a_tool_that_is_not_seen_is_not_called(user: Any) -> None:
     stranger = call("add", {"a": 1}, post(AnonymousUser()))
     assert stranger.refusal.startswith("Unknown tool: add.")
     assert call("needs_sampling", {}, post(user)).refusal.startswith(
-        "The call was refused before the tool ran. This request needs the client capability"
+        "The call was refused before the tool ran. This request requires the client capability"
     )
 
 

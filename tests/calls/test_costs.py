@@ -358,7 +358,7 @@ def test_an_overlong_name_is_refused_before_errors_have_it(
     finally:
         tracemalloc.stop()
     assert errors_of(result) == [(path, "name_too_long")]
-    assert "more than 1000 bytes of JSON; send a shorter one" in text_of(result)
+    assert "more than 1000 bytes of JSON; send a shorter name" in text_of(result)
     assert most < 50_000_000
 
 

@@ -104,7 +104,7 @@ def test_a_tool_that_keeps_the_lock_is_named_in_the_log(
     monkeypatch.setattr(running, "LONG", 0.0)
     make()
     (text,) = named(caplog) if expected else [""]
-    assert ("The tool 'slowly' has kept the SQLite database 'filed' locked" in text) is expected
+    assert ("The tool 'slowly' kept the SQLite database 'filed' locked" in text) is expected
     assert ("non_atomic_requests" in text) is expected
     connections["filed"].close()
 

@@ -107,7 +107,7 @@ def test_bytes_are_what_their_media_type_says(
 
 @pytest.mark.parametrize("name", ["png", "image/", "/png", "image/png; q=1", "image/a b", ""])
 def test_what_is_no_media_type_raises_where_it_stands(name: str) -> None:
-    with pytest.raises(ValueError, match="no media type"):
+    with pytest.raises(ValueError, match="not a media type"):
         MediaType(name)
 
 

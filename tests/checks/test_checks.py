@@ -321,7 +321,7 @@ def test_e006_a_hint_that_cannot_be_read_withholds_the_tool(
     assert where in message.msg
     assert what in message.msg
     assert ".." not in message.msg
-    assert "Any takes any value" in str(message.hint)
+    assert "use Any to accept any value" in str(message.hint)
     assert names() == []
 
 

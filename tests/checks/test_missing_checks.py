@@ -84,7 +84,7 @@ def test_w012_no_server_in_the_urlconf(settings: Any) -> None:
     (message,) = found()
     assert (message.id, message.level) == ("mcp_bridge.W012", checks.WARNING)
     assert "no RpcServer in the URLconf" in message.msg
-    assert message.msg.startswith("MCP_BRIDGE['SOURCES']['rpc'] (the default) has no tools")
+    assert message.msg.startswith("MCP_BRIDGE['SOURCES']['rpc'] (the default) found no tools")
     assert "SOURCES" in str(message.hint)
 
 
@@ -94,7 +94,7 @@ def test_w012_servers_without_a_mark(settings: Any) -> None:
     route(settings, path("rpc", server.view), path("async", server.async_view))
     (message,) = found()
     assert message.id == "mcp_bridge.W012"
-    assert "1 RpcServer, and no procedure" in message.msg
+    assert "1 RpcServer, but no JSON-RPC procedure" in message.msg
     assert "@mcp_tool" in str(message.hint)
 
 

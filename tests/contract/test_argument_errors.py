@@ -337,7 +337,7 @@ def test_nothing_is_fetched_for_a_schema(settings: Any) -> None:
     serve(settings, taking(int), input_schema=remote)
     assert names() == []
     (message,) = messages("mcp_bridge.E006")
-    assert "refers to https://example.com/schema, and nothing is fetched" in message
+    assert "refers to https://example.com/schema, which is not fetched" in message
 
 
 ADDRESS = "https://newsroom.example/en/sections/politics/archive/2026/november/article-"

@@ -64,7 +64,7 @@ def reference_in(text: str) -> str:
         (PermissionDenied("Not today."), "Not today."),
         (PermissionDenied(), "You do not have permission to do that."),
         (Http404("No such page."), "No such page."),
-        (Http404(), "There is no such thing."),
+        (Http404(), "Not found."),
         (ObjectDoesNotExist("No book."), "No book."),
         (Group.DoesNotExist("There is no such group."), "There is no such group."),
         (drf.NotFound("No such row."), "No such row."),

@@ -230,7 +230,7 @@ def test_an_error_in_it_is_logged_and_nothing_runs(
     with caplog.at_level(logging.ERROR):
         text = text_of(asker.call_tool("edit", {"group": "press"}))
     assert "The tool edit failed: the site's log says why under the reference" in text
-    assert ("cannot ask the client" in caplog.text) is (how == "asks")
+    assert ("cannot request input from the client" in caplog.text) is (how == "asks")
     assert (RUNS, PendingCall.objects.count()) == ([], 0)
     assert (record().outcome, record().error_code) == (Outcome.REFUSED, ErrorCode.INTERNAL_ERROR)
 

@@ -118,7 +118,7 @@ def test_wrong_type_raises_where_the_mark_stands(option: str, value: Any) -> Non
 
 @pytest.mark.parametrize("scope", ["read write", 'a"b', "a\\b", "caf\xe9", "a\n"])
 def test_illegal_scope_raises_where_the_mark_stands(scope: str) -> None:
-    with pytest.raises(ValueError, match="give several as a list"):
+    with pytest.raises(ValueError, match="give several scopes as a list"):
         mcp_tool(scopes=scope)
 
 
@@ -130,13 +130,13 @@ def test_illegal_name_raises_where_the_mark_stands(name: str) -> None:
 
 @pytest.mark.parametrize("rate", ["10/week", "/min", "10/", "0/s", "1.5/min", "10/min/s", "१/s"])
 def test_malformed_rate_raises_where_the_mark_stands(rate: str) -> None:
-    with pytest.raises(ValueError, match=rf"throttle.*is '{rate}', which is no rate.*20/min"):
+    with pytest.raises(ValueError, match=rf"throttle.*is '{rate}', which is not a rate.*20/min"):
         mcp_tool(throttle=rate)
 
 
 @pytest.mark.parametrize("keyword", ["readonly", "readOnlyHint", "tags", "function"])
 def test_unknown_keyword_raises_and_names_the_known_ones(keyword: str) -> None:
-    with pytest.raises(TypeError, match=rf"no option '{keyword}'.*read_only.*throttle"):
+    with pytest.raises(TypeError, match=rf"unknown option '{keyword}'.*read_only.*throttle"):
         mcp_tool(**{keyword: True})
 
 

@@ -49,8 +49,8 @@ def test_mcp_tools_says_where_a_tool_is_and_who_may_use_it() -> None:
     out, _ = run("mcp_tools")
     assert f"tests/support/site.py:{site.add.__code__.co_firstlineno}" in out
     assert "access: auth.add_user + auth.delete_user" in out
-    assert "access: everybody" in out
-    assert "access: authenticated users + the code's own rule" in out
+    assert "access: everyone" in out
+    assert "access: authenticated users + custom rule" in out
     assert "hints:  readOnlyHint, idempotentHint" in out
 
 
@@ -284,7 +284,7 @@ def test_mcp_call_takes_null_for_no_arguments() -> None:
 def test_mcp_call_says_which_capability_its_client_has_not() -> None:
     out, error = failed_call("needs_sampling", "--user", "ada")
     assert out == ""
-    assert error.startswith("The call was refused: This request needs the client capability")
+    assert error.startswith("The call was refused: This request requires the client capability")
 
 
 def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:

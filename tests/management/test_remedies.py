@@ -90,7 +90,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
 ) -> None:
     app(mcp_tools=module, stock="class (")
     (finding,) = [each for each in Doctor().findings if "E010" in each["text"]]
-    assert finding["remedy"].endswith(f"/shop/{line}, which raises when it is imported.")
+    assert finding["remedy"].endswith(f"/shop/{line}, which raises on import.")
 
 
 @pytest.mark.parametrize(

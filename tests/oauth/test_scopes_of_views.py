@@ -310,7 +310,7 @@ def test_a_view_that_asks_how_callers_log_in_needs_scopes(
     serve_view(settings, permissions, **members)
     assert registry.discovered.tools == {}
     (message,) = (each for each in registry.discovered.messages if each.id == "mcp_bridge.E070")
-    assert "asks how the caller was authenticated" in message.msg
+    assert "reads how the caller was authenticated" in message.msg
 
 
 @pytest.mark.parametrize("kind", [ByApplication, ByKind, ByDefault])

@@ -137,5 +137,5 @@ def test_readers_wait_for_nobody_who_holds_the_lock(
         ("hold", "succeeded"): 1,
     }
     log = (tmp_path / "log").read_text()
-    assert "The tool 'hold' has kept the SQLite database 'default' locked for 1." in log
+    assert "The tool 'hold' kept the SQLite database 'default' locked for 1." in log
     assert "is lost" not in log

@@ -113,7 +113,7 @@ def test_result_without_members_of_its_own_has_only_those_that_must_be_there() -
 
 @pytest.mark.parametrize("structured", [b"[1]", b"1", b""])
 def test_structured_content_is_an_object(structured: bytes) -> None:
-    with pytest.raises(ValueError, match="^structured content is a JSON object$"):
+    with pytest.raises(ValueError, match="^structured content must be a JSON object$"):
         CallToolResult(structured=structured).to_json(LEGACY)
 
 

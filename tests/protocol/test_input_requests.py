@@ -29,9 +29,7 @@ def test_a_question_leads_to_an_address_of_the_web(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["", "/a", "https:///a", "ftp://example.com", "javascript:x"])
 def test_a_question_leads_to_no_other_address(url: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"^a question leads to an http or https URL, not to '{url}'"
-    ):
+    with pytest.raises(ValueError, match=f"^the URL must be http or https, not '{url}'"):
         URLElicitRequest("Sign.", url)
 
 

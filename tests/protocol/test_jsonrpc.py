@@ -81,7 +81,7 @@ def test_bytes_that_are_no_plain_utf_8_are_a_parse_error(body: bytes) -> None:
     ],
 )
 def test_object_with_a_member_twice_is_refused(text: str) -> None:
-    with pytest.raises(InvalidRequestError, match="twice"):
+    with pytest.raises(InvalidRequestError, match="duplicate member"):
         jsonrpc.decode(text.encode())
 
 

@@ -43,18 +43,18 @@ NO_BATCH = (
     "POST."
 )
 NO_ID = (
-    "Invalid request: an id is a string of at most 256 characters or a 64-bit integer, and never "
+    "Invalid request: the id must be a string of at most 256 characters or a 64-bit integer, not "
     "null."
 )
 META_MISSING = (
     "Invalid params: params._meta must be an object with 'io.modelcontextprotocol/protocolVersion' "
     "and 'io.modelcontextprotocol/clientCapabilities'."
 )
-TWICE = "Invalid request: an object has the same member twice; send each member once."
-UNSUPPORTED = f"Unsupported protocol version: this server speaks {SERVED}."
+TWICE = "Invalid request: an object has a duplicate member; send each member once."
+UNSUPPORTED = f"Unsupported protocol version: this server supports {SERVED}."
 BODIES: list[tuple[Any, Headers | None, str]] = [
     (b"\xff", None, "Parse error: the body is not UTF-8."),
-    (b"\xef\xbb\xbf{}", None, "Parse error: the body begins with a byte order mark; send none."),
+    (b"\xef\xbb\xbf{}", None, "Parse error: the body begins with a byte order mark; remove it."),
     (b"[" * 65, None, "Parse error: nested more than 64 levels deep."),
     (b"{", None, "Parse error: the body is not one JSON text."),
     (b'{"a":NaN}', None, "Parse error: NaN is not a JSON number."),
@@ -64,13 +64,13 @@ BODIES: list[tuple[Any, Headers | None, str]] = [
     (
         b'"\\ud800"',
         None,
-        "Invalid request: a string holds a lone surrogate, which is no character.",
+        "Invalid request: a string contains a lone surrogate, which is not a character.",
     ),
     (1, None, "Invalid request: send one JSON-RPC object per POST, not a number."),
     ({**PING, "id": None}, None, NO_ID),
     ([PING], Headers("2025-11-25"), NO_BATCH),
-    ([], Headers("2025-03-26"), "Invalid request: a batch has 1 to 10 messages, not 0."),
-    ([PING] * 11, None, "Invalid request: a batch has 1 to 10 messages, not 11."),
+    ([], Headers("2025-03-26"), "Invalid request: a batch must have 1 to 10 messages, not 0."),
+    ([PING] * 11, None, "Invalid request: a batch must have 1 to 10 messages, not 11."),
     (
         [{**PING, "method": "initialize"}],
         None,
@@ -87,7 +87,7 @@ BODIES: list[tuple[Any, Headers | None, str]] = [
     ({**CALL, "params": 1}, MODERN, 'Invalid params: the member "params" must be an object.'),
     (CALL, MODERN, META_MISSING),
     *[
-        (call(meta), headers, "Invalid params: params._meta must be an object, or be left out.")
+        (call(meta), headers, "Invalid params: params._meta must be an object or be omitted.")
         for meta in ([1], "x", 1, True)
         for headers in (None, Headers("2025-11-25"))
     ],
@@ -137,11 +137,16 @@ def test_message_is_refused_in_a_sentence(
 
 
 PARAMETERS: list[tuple[dict[str, Any], str | None, str]] = [
-    ({}, "eu", "Header mismatch: Mcp-Param-Zone-Id was sent, but the body has nothing for it."),
+    (
+        {},
+        "eu",
+        "Header mismatch: Mcp-Param-Zone-Id was sent, but the body does not have its value.",
+    ),
     (
         {"zone": "é"},
         "é",
-        "Header mismatch: Mcp-Param-Zone-Id holds what a header cannot; send it as =?base64?…?=.",
+        "Header mismatch: Mcp-Param-Zone-Id has characters that headers cannot contain; send it as "
+        "=?base64?…?=.",
     ),
     (
         {"zone": "eu"},
@@ -166,7 +171,8 @@ PARAMETERS: list[tuple[dict[str, Any], str | None, str]] = [
     (
         {"zone": "eu"},
         "\x0beu",
-        "Header mismatch: Mcp-Param-Zone-Id holds what a header cannot; send it as =?base64?…?=.",
+        "Header mismatch: Mcp-Param-Zone-Id has characters that headers cannot contain; send it as "
+        "=?base64?…?=.",
     ),
 ]
 
@@ -186,8 +192,8 @@ ROLE = "role and .model must be strings."
 ROOT = "roots must be an array of roots, each with a uri."
 ANSWERS: list[tuple[str, Any, str]] = [
     (FORM, 1, " must be an object."),
-    (FORM, {}, ".action must be accept, decline, cancel."),
-    (FORM, {"action": "Accept"}, ".action must be accept, decline, cancel."),
+    (FORM, {}, ".action must be accept, decline or cancel."),
+    (FORM, {"action": "Accept"}, ".action must be accept, decline or cancel."),
     (FORM, {"action": "cancel", "content": 1}, ".content must be an object."),
     (WORDS, {"role": "x", "model": "y"}, ".content must be an object or an array."),
     (WORDS, {"content": {}, "model": "y"}, f".{ROLE}"),
@@ -239,7 +245,7 @@ def test_answers_are_read_with_their_state_alone() -> None:
 
 
 def test_address_of_a_question_is_refused_in_a_sentence() -> None:
-    with pytest.raises(ValueError, match="^a question leads to an http or https URL, not to 'x'$"):
+    with pytest.raises(ValueError, match="^the URL must be http or https, not 'x'$"):
         URLElicitRequest("Sign.", "x")
 
 
@@ -248,7 +254,7 @@ def test_cursor_is_refused_in_a_sentence(cursor: Any) -> None:
     with pytest.raises(ProtocolError) as raised:
         position(cursor)
     assert raised.value.message == (
-        "Invalid cursor: send the nextCursor of an earlier page as it came, or none to begin."
+        "Invalid cursor: send the nextCursor of a previous page unchanged, or none to begin."
     )
 
 
@@ -261,25 +267,25 @@ CAPABILITY = "params._meta['io.modelcontextprotocol/clientCapabilities']."
         (
             ["sampling"],
             None,
-            f"This request needs the client capability sampling: declare it in {CAPABILITY}",
+            f"This request requires the client capability sampling: declare it in {CAPABILITY}",
         ),
         (
             ["elicitation.url", "roots"],
             None,
-            "This request needs the client capability elicitation.url and roots: declare it in "
+            "This request requires the client capability elicitation.url and roots: declare it in "
             + CAPABILITY,
         ),
         (
             ["elicitation", "elicitation.url"],
             "2025-11-25",
-            "This tool asks its user (elicitation and elicitation.url), which needs MCP "
-            "2026-07-28: this client speaks MCP 2025-11-25.",
+            "This tool asks its user (elicitation and elicitation.url), which requires "
+            "MCP 2026-07-28; this client uses MCP 2025-11-25.",
         ),
         (
             ["elicitation", "roots"],
             "2025-06-18",
-            "This tool asks its client (elicitation and roots), which needs MCP 2026-07-28: this "
-            "client speaks MCP 2025-06-18.",
+            "This tool asks its client (elicitation and roots), which requires MCP "
+            "2026-07-28; this client uses MCP 2025-06-18.",
         ),
     ],
 )

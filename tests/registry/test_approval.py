@@ -156,7 +156,7 @@ def test_a_tool_whose_definition_cannot_be_recorded_is_withheld(
 
     with connection.execute_wrapper(read_only):
         assert not is_served(user)
-    assert "These tools are withheld, since they cannot be written down: wipe" in caplog.text
+    assert "These tools are withheld: their rows cannot be written: wipe" in caplog.text
     assert not ToolSetting.objects.filter(name="wipe")
 
 

@@ -179,5 +179,5 @@ def test_of_a_source_that_fails_the_others_are_served(
     settings.MCP_BRIDGE = {"SOURCES": {"own": own}}
     assert [tool["name"] for tool in modern.list_tools()] == ["take"]
     (message,) = messages(id)
-    assert message.startswith("MCP_BRIDGE['SOURCES']['own'] has no tools")
+    assert message.startswith("The tools of MCP_BRIDGE['SOURCES']['own'] c")
     assert message.endswith(told)

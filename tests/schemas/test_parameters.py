@@ -172,8 +172,8 @@ def test_a_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint), ordinary)
     assert names() == ["ordinary"]
     (message,) = messages("mcp_bridge.E006")
-    assert "its parameter 'value' holds a path, by which a caller could name any of" in message
-    assert "take a str that names what callers may use" in message
+    assert "its parameter 'value' contains a path, with which callers could access any" in message
+    assert "use a str that names an allowed file" in message
 
 
 def test_a_path_among_any_keywords_is_refused_by_a_check(settings: Any) -> None:
@@ -182,7 +182,7 @@ def test_a_path_among_any_keywords_is_refused_by_a_check(settings: Any) -> None:
 
     serve(settings, open_all)
     (message,) = messages("mcp_bridge.E006")
-    assert "what it takes by ** holds a path" in message
+    assert "its **kwargs contains a path" in message
 
 
 def test_any_positional_values_are_refused_by_a_check(settings: Any) -> None:
@@ -191,7 +191,7 @@ def test_any_positional_values_are_refused_by_a_check(settings: Any) -> None:
 
     serve(settings, add)
     (message,) = messages("mcp_bridge.E006")
-    assert "it takes *numbers, which no JSON object can hold" in message
+    assert "it takes *numbers, which JSON objects cannot provide" in message
 
 
 def test_a_path_as_a_result_is_a_text(settings: Any) -> None:

@@ -235,7 +235,7 @@ def test_unpacked_members_are_parameters(
 @pytest.mark.parametrize("hint", [Unpack[Row[int]], Unpack[tuple[int]]])
 def test_other_unpacked_types_are_refused(hint: Any, settings: Any) -> None:
     serve(settings, options("options", hint))
-    assert "its parameter **options unpacks what is no TypedDict" in messages("mcp_bridge.E006")[0]
+    assert "its parameter **options does not unpack a TypedDict" in messages("mcp_bridge.E006")[0]
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,8 @@ def test_own_name_of_an_alias_cannot_be_sent(modern: CheckedClient, settings: An
 @pytest.mark.parametrize(
     ("alias", "why"),
     [
-        (Field(validation_alias=AliasChoices("b", "c")), "is no text"),
-        (Field(alias="other"), "the same alias"),
+        (Field(validation_alias=AliasChoices("b", "c")), "has a complex alias"),
+        (Field(alias="other"), "the same name or alias"),
     ],
 )
 def test_aliases_that_name_no_one_parameter_are_refused(

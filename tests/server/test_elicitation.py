@@ -179,7 +179,7 @@ def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(
     assert client.response.status_code == (400 if modern else 200)
     text = raised.value.error["message"]
     assert ("declare it in params._meta" in text) is modern
-    legacy = "asks its user (elicitation), which needs MCP 2026-07-28: this client speaks MCP 2025-"
+    legacy = "its user (elicitation), which requires MCP 2026-07-28; this client uses MCP 2025-"
     assert (legacy in text) is not modern
 
 
@@ -203,7 +203,7 @@ def test_the_form_has_what_mcp_lets_a_form_have() -> None:
 )
 def test_a_model_that_no_form_can_show_is_refused(hint: Any) -> None:
     model = type("Bad", (BaseModel,), {"__annotations__": {"field": hint}})
-    with pytest.raises(TypeError, match=r"Bad\.field cannot stand in a form"):
+    with pytest.raises(TypeError, match=r"Bad\.field is not supported in a form"):
         form_schema(model)
 
 
@@ -240,12 +240,12 @@ def test_no_form_asks_for_a_secret(
 @pytest.mark.parametrize(
     ("field", "schema", "why"),
     [
-        ("place", {"type": "object", "properties": {"x": {"type": "number"}}}, "cannot stand"),
-        ("place", {}, "cannot stand"),
-        ("names", {"type": "array", "items": {"type": "string"}}, "cannot stand"),
-        ("word", {"type": "string", "format": "password"}, "is a secret"),
-        ("word", {"type": "string", "writeOnly": True}, "is a secret"),
-        ("api_key", {"type": "string"}, "is a secret"),
+        ("place", {"type": "object", "properties": {"x": {"type": "number"}}}, "is not supported"),
+        ("place", {}, "is not supported"),
+        ("names", {"type": "array", "items": {"type": "string"}}, "is not supported"),
+        ("word", {"type": "string", "format": "password"}, "is a secret by its name"),
+        ("word", {"type": "string", "writeOnly": True}, "is a secret by its name"),
+        ("api_key", {"type": "string"}, "is a secret by its name"),
     ],
 )
 def test_a_form_by_hand_is_held_to_the_same_rules(

@@ -98,4 +98,4 @@ def test_a_legacy_client_is_sent_to_the_queue(live_server: Any, user: Any, setti
     serve(settings, greet)
     with pytest.raises(ExceptionGroup) as raised:
         talk(live_server, user, "greet", "legacy")
-    assert raised.group_contains(MCPError, match="needs MCP 2026-07-28")
+    assert raised.group_contains(MCPError, match="requires MCP 2026-07-28")

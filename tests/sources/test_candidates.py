@@ -223,7 +223,7 @@ def test_a_tool_has_precedence_over_a_candidate_of_its_name(
     server.register_procedure(name="a_b")(triple)
     registry.reload()
     assert candidates() == []
-    assert "2 candidates have the name 'a_b', so none is one: " in messages("mcp_bridge.W091")[1]
+    assert "2 candidates have the name 'a_b', so none is used: " in messages("mcp_bridge.W091")[1]
 
 
 # Building.
@@ -313,7 +313,9 @@ def test_one_that_cannot_be_built_is_a_warning_and_tried_again(
     set_tool("two", chosen=True)
     assert listed(modern) == ["marked"]
     (message,) = messages("mcp_bridge.W092")
-    assert message.startswith("The candidate 'two' is switched on, and not served, since it can be")
+    assert message.startswith(
+        "The candidate 'two' is enabled, but not served, since it cannot be built"
+    )
     assert not [each for each in registry.discovered.messages if each.level >= checks.ERROR]
     own.raises.clear()
     # Not at once, since each attempt may take long.
@@ -333,7 +335,9 @@ def test_one_whose_schema_has_a_secret_is_not_served(
     set_tool("one", chosen=True)
     assert listed(modern) == ["marked"]
     (message,) = messages("mcp_bridge.W092")
-    assert "it takes or returns a secret, 'api_key', so that only a mark makes it a tool" in message
+    assert (
+        "it takes or returns a secret, 'api_key', so it must be marked to become a tool" in message
+    )
 
 
 def test_one_that_takes_a_secret_is_not_served(
@@ -446,7 +450,7 @@ def test_checks_without_the_tables_warn_and_do_not_fail(own: type[OwnSource]) ->
         registry.forget()
         assert names() == ["marked"]
         (message,) = messages("mcp_bridge.W094")
-        assert message.startswith("The candidates that are switched on cannot be read: ")
+        assert message.startswith("The enabled candidates cannot be read: ")
         assert table in message
     finally:
         rename("elsewhere", table)

@@ -249,7 +249,7 @@ def test_a_broken_module_takes_no_other_with_it(app: MakeApp) -> None:
     assert names() == ["stock"]
     (message,) = messages("mcp_bridge.E010")
     assert message == (
-        "The module broken.mcp_tools cannot be imported, so none of its functions is a tool: "
+        "The module broken.mcp_tools cannot be imported, so its functions are not served: "
         "division by zero."
     )
     (found,) = [each for each in registry.discovered.messages if each.id == "mcp_bridge.E010"]
@@ -296,8 +296,8 @@ class Desk:
         (STAR, "is marked as a tool but not served: it takes *values"),
         (ASKING, "Desk (shop.mcp_tools) is marked as a tool but not served: its __init__ takes 'n"),
         (STARRED, "Desk (shop.mcp_tools) is marked as a tool but not served: it takes *numbers"),
-        (CONTRADICTING, "its mark and that of Desk disagree: mcp_tool(): a read_only tool cannot"),
-        (SELFLESS, "it has no parameter 'self', which the server would fill"),
+        (CONTRADICTING, "its mark and that of Desk conflict: mcp_tool(): a read_only tool cannot"),
+        (SELFLESS, "it lacks the parameter 'self', which the server fills"),
     ],
 )
 def test_what_can_be_no_tool_is_an_error_that_says_why(app: MakeApp, text: str, told: str) -> None:
@@ -392,7 +392,7 @@ def test_modules_and_a_prefix_are_options(
 @pytest.mark.parametrize(
     ("options", "id", "told"),
     [
-        ({"module": "shop"}, "E003", "it has no option 'module', only 'modules', 'prefix'"),
+        ({"module": "shop"}, "E003", "unknown option 'module'; known are 'modules', 'prefix'"),
         ({"modules": "shop"}, "E003", "its option 'modules' is not a list of dotted paths"),
         ({"modules": ["shop.gone"]}, "E010", "No module named 'shop"),
         ({"modules": ["json"]}, "W012", "no function in json is marked"),
@@ -518,7 +518,11 @@ def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"name": "a"}, TypeError, r"mcp_toolset\(\) has no option 'name'. Its options are: read"),
+        (
+            {"name": "a"},
+            TypeError,
+            r"mcp_toolset\(\): unknown option 'name'. Its options are: read",
+        ),
         ({"prefix": 1}, TypeError, r"mcp_toolset\(prefix=1\): prefix must be a string"),
         ({"permissions": 1}, TypeError, r"mcp_toolset\(permissions=1\)"),
         ({"throttle": "1/x"}, ValueError, r"mcp_toolset\(throttle=…\)"),
@@ -595,6 +599,6 @@ def test_a_procedure_that_contradicts_its_namespace_is_withheld(settings: Any) -
     server.register_namespace(namespace, "articles")
     route(settings, path("rpc", server.view))
     (message,) = messages("mcp_bridge.E006")
-    assert "its marks disagree" in message
+    assert "its marks conflict" in message
     assert names() == []
     checks.run_checks()

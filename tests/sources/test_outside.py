@@ -89,7 +89,7 @@ def found(
         ("hint", "E006", "W017", "marked as a tool but not served"),
         ("module", "E010", "W026", "No module named 'nothing_of_that_name'"),
         ("view", "E070", "W079", "no fields today"),
-        ("operation", "E080", "W083", "its authentication is the site's own (Key)"),
+        ("operation", "E080", "W083", "its authentication is custom (Key)"),
     ],
 )
 def test_faults_of_installed_packages_are_warnings(

@@ -1,8 +1,8 @@
 """
-Methods of gRPC services, described by descriptor sets, as tools; needs the extra ``grpc``.
+The source of gRPC methods, described by descriptor sets (extra ``grpc``).
 
-The source is imported when it is first asked for: generated code imports ``annotations_pb2`` from
-this package, and needs no Django for it.
+The source is imported on first access: generated code imports ``annotations_pb2`` from this
+package, which must work without Django.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def __getattr__(name: str) -> Any:
         from django.core.exceptions import ImproperlyConfigured
 
         raise ImproperlyConfigured(
-            f'{missing}: run pip install "django-mcp-bridge[grpc]", which brings what it needs'
+            f'{missing}: run pip install "django-mcp-bridge[grpc]" to install its dependencies'
         ) from missing
     return GRPCSource

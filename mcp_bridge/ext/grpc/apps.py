@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class GRPCConfig(AppConfig):
-    """Brings the command ``mcp_grpc``."""
+    """The app that provides the command ``mcp_grpc``."""
 
     name = "mcp_bridge.ext.grpc"
     label = "mcp_bridge_grpc"

@@ -1,4 +1,4 @@
-"""Descriptor sets of protobuf (``protoc --descriptor_set_out``) in pools of their own."""
+"""Read protobuf descriptor sets (``protoc --descriptor_set_out``) into separate pools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-# protobuf's classes of descriptors and messages have no types that its runtimes share.
+# protobuf's runtimes do not share types for descriptors and messages.
 Descriptor: TypeAlias = Any
 Message: TypeAlias = Any
 
 _OPTIONS: Final = "google.protobuf.{}Options"
-# What tools of others write into comments for themselves.
+# Directives of other tools in comments.
 _FOREIGN: Final = re.compile(r"\(--.*?--\)|^ *buf:lint:.*$", re.DOTALL | re.MULTILINE)
-# The field numbers in google/protobuf/descriptor.proto, by which the places of comments are told.
+# Field numbers in google/protobuf/descriptor.proto, which identify the places of comments.
 _PARTS: Final[Mapping[str, Mapping[str, int]]] = {
     "file": {"message_type": 4, "enum_type": 5, "service": 6},
     "message_type": {"field": 2, "nested_type": 3, "enum_type": 4},
@@ -31,7 +31,7 @@ _PARTS: Final[Mapping[str, Mapping[str, int]]] = {
 
 
 class Comment(NamedTuple):
-    """The comments above and beside something in a .proto file, and the line where it stands."""
+    """The leading and trailing comments of an element in a .proto file, and its line."""
 
     text: str
     line: int
@@ -39,10 +39,10 @@ class Comment(NamedTuple):
 
 class Descriptors:
     """
-    The files of a descriptor set, apart from all other messages in the process.
+    The files of a descriptor set, separate from all other messages in the process.
 
-    Raises ValueError, with a sentence that goes on from the set's name, for bytes that are no such
-    set, and for one that lacks a file that another one imports.
+    Raises ValueError, with a sentence that continues from the set's name, for bytes that are not a
+    descriptor set, and for a set that lacks an imported file.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -50,10 +50,10 @@ class Descriptors:
             files = FileDescriptorSet.FromString(data).file
         except Exception:
             files = []
-        # A file without a name: other bytes may be read as a set by chance.
+        # Arbitrary bytes may parse as a set by chance, but with unnamed files.
         if not files or not all(each.name for each in files):
             raise ValueError(
-                "is no descriptor set: write it with protoc --include_imports "
+                "is not a descriptor set: write it with protoc --include_imports "
                 "--include_source_info --descriptor_set_out=FILE"
             )
         self.pool = DescriptorPool()
@@ -63,29 +63,29 @@ class Descriptors:
             try:
                 self.pool.AddSerializedFile(file.SerializeToString())
             except Exception as exception:
-                # Its first line says that it could not; what follows says why.
+                # The reason is on the following lines of the text.
                 why = " ".join(str(exception).split())
-                raise ValueError(f"holds {file.name}, which cannot be read: {why}") from exception
+                raise ValueError(f"contains {file.name}, which is invalid: {why}") from exception
             self._names.append(file.name)
             if file.package != "google.protobuf":
-                # Those are long, and for people who write compilers.
+                # Their comments are long and written for compiler authors.
                 self._comments.update(_comments_of(file))
-        # Only with all extensions in the pool do the options show them.
+        # Options show extensions only if all of these are in the pool.
         self._options: dict[str, Any] = {}
 
     @property
     def has_comments(self) -> bool:
-        """Return whether it was written with comments (``--include_source_info``)."""
+        """Return whether the set includes comments (``--include_source_info``)."""
         return bool(self._comments)
 
     def methods(self) -> Iterator[Descriptor]:
-        """Yield the methods of all services, in their order."""
+        """Yield the methods of all services, in order."""
         for name in self._names:
             for service in self.pool.FindFileByName(name).services_by_name.values():
                 yield from service.methods
 
     def comment(self, name: str) -> Comment:
-        """Return the comment of what has this full name; its text may be empty."""
+        """Return the comment of the element with this full name; its text may be empty."""
         return self._comments.get(name, Comment("", 0))
 
     def has_option(self, name: str) -> bool:
@@ -100,12 +100,12 @@ class Descriptors:
             try:
                 found = self.pool.FindMessageTypeByName(_OPTIONS.format(kind))
             except KeyError:
-                # No file of the set declares an option.
+                # The set does not declare options.
                 found = None
             self._options[kind] = found and GetMessageClass(found)
         if self._options[kind] is None:
             return {}
-        # protobuf reads options with the classes of its default pool, which know none of these.
+        # protobuf reads options with classes of its default pool, which lacks these extensions.
         options = self._options[kind].FromString(descriptor.GetOptions().SerializeToString())
         return {each.full_name: value for each, value in options.ListFields()}
 
@@ -116,7 +116,7 @@ def values_of(message: Message) -> dict[str, Any]:
 
 
 def in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]:
-    """Return files so that each comes after those that it imports. Raises ValueError."""
+    """Return files sorted so that imports come first. Raises ValueError."""
     by_name = {each.name: each for each in files}
     for file in by_name.values():
         for name in file.dependency:
@@ -129,11 +129,11 @@ def in_order(files: Iterable[FileDescriptorProto]) -> list[FileDescriptorProto]:
     try:
         return [by_name[name] for name in TopologicalSorter(imports).static_order()]
     except CycleError as exception:
-        raise ValueError(f"holds files that import each other: {exception.args[1]}") from exception
+        raise ValueError(f"has files that import each other: {exception.args[1]}") from exception
 
 
 def _comments_of(file: FileDescriptorProto) -> Iterator[tuple[str, Comment]]:
-    """Yield what has a comment, by its full name."""
+    """Yield the elements with a comment, by full name."""
     located = {tuple(each.path): each for each in file.source_code_info.location}
     waiting: list[tuple[tuple[int, ...], str, str, Any]] = [((), file.package, "file", file)]
     while waiting and located:

@@ -1,4 +1,4 @@
-"""The status of a gRPC call that failed, as what a model reads or the site's log."""
+"""Convert the status of a failed gRPC call to an error for the model or the site's log."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from mcp_bridge.protocol.text import cut, pointer
 logger = get_logger("mcp_bridge.ext.grpc")
 
 _Code: Final = grpc.StatusCode
-# Whose messages the service means for its callers.
+# Statuses whose messages are meant for callers.
 _TOLD: Final = {
     _Code.INVALID_ARGUMENT: "The service refuses these arguments.",
-    _Code.NOT_FOUND: "There is no such thing.",
-    _Code.ALREADY_EXISTS: "There is such a thing already.",
-    _Code.FAILED_PRECONDITION: "The service cannot do that in the present state.",
-    _Code.OUT_OF_RANGE: "The arguments are beyond what there is.",
-    _Code.ABORTED: "The service gave up, since something else was changed meanwhile: try again.",
+    _Code.NOT_FOUND: "Not found.",
+    _Code.ALREADY_EXISTS: "It already exists.",
+    _Code.FAILED_PRECONDITION: "The service cannot do that in its current state.",
+    _Code.OUT_OF_RANGE: "The arguments are out of range.",
+    _Code.ABORTED: "The service aborted the call because of a concurrent change: try again.",
     _Code.PERMISSION_DENIED: "You do not have permission to do that.",
-    _Code.RESOURCE_EXHAUSTED: "The service has had enough for now: try again later.",
+    _Code.RESOURCE_EXHAUSTED: "A limit of the service has been reached: try again later.",
 }
-# Of which the details, such as addresses and certificates, are for the site's log alone.
+# Statuses whose details, such as addresses and certificates, go only to the site's log.
 _UNREACHED: Final = {
     _Code.DEADLINE_EXCEEDED: "The service did not answer in time.",
     _Code.UNAVAILABLE: "The service cannot be reached just now.",
     _Code.CANCELLED: "The call was cancelled.",
 }
-_UNSURE: Final = "Whether it was done or not is unknown: look before you try again."
+_UNSURE: Final = "The action may or may not have been performed: check before you retry."
 _LONGEST: Final = 2000
 _MOST: Final = 25
 # The parts of a path such as ``lines[0].labels["a"]``.
@@ -46,10 +46,10 @@ _PART: Final = re.compile(r"""\["?([^\]"]*)"?\]|([^.\[\]]+)""")
 
 def convert_error(exception: Exception, call: ToolCall) -> Exception:
     """
-    Return the error for the model in place of gRPC's own.
+    Return the error for the model instead of gRPC's own.
 
-    The status UNKNOWN, INTERNAL and DATA_LOSS stay as they are, and with them their text, which may
-    be that of any exception in the service: the log has it, and the model a plain sentence.
+    The statuses UNKNOWN, INTERNAL and DATA_LOSS are not converted, since their text may come from
+    any exception in the service: it is logged, and the model receives a generic sentence.
     """
     told = _told(exception, call) if isinstance(exception, grpc.RpcError) else None
     return exception if told is None else told
@@ -58,7 +58,7 @@ def convert_error(exception: Exception, call: ToolCall) -> Exception:
 def _told(error: Any, call: ToolCall) -> ToolError | None:
     code, text = error.code(), cut(error.details() or "", _LONGEST)
     if code is _Code.RESOURCE_EXHAUSTED and "larger than max" in text:
-        text = "The request or its answer is larger than may be sent: ask for less, or in parts."
+        text = "The request or its answer is too large: request less, or in parts."
         return ToolError(text)
     if code in _TOLD:
         if code is _Code.INVALID_ARGUMENT and (errors := list(_field_errors(error))):
@@ -83,8 +83,8 @@ def _told(error: Any, call: ToolCall) -> ToolError | None:
 
 
 def _details(error: Any, kind: Any) -> Iterator[Any]:
-    """Yield the messages of a kind that came with a status (google.rpc.Status)."""
-    # A service may send there what it likes.
+    """Yield the details of a kind from a status (google.rpc.Status)."""
+    # A service may send arbitrary details.
     with suppress(Exception):
         status = rpc_status.from_call(error)
         for each in status.details if status is not None else ():

@@ -1,4 +1,4 @@
-"""What a server says of its services itself (gRPC Server Reflection Protocol)."""
+"""Read the services of a server (gRPC Server Reflection Protocol)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse as R
 
 from mcp_bridge.ext.grpc.descriptors import Descriptors, in_order
 
-# Both have the same messages, and servers have one of the two, or both.
+# Both versions have the same messages, and servers support one or both.
 _PATHS: Final = tuple(
     f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
     for version in ("v1", "v1alpha")
@@ -20,7 +20,7 @@ _PATHS: Final = tuple(
 
 
 def reflect(channel: grpc.Channel, timeout: float) -> bytes:
-    """Return the descriptor set of a server's services. Raises ValueError for no answer."""
+    """Return the descriptor set of a server's services. Raises ValueError if it fails."""
     files: dict[str, FileDescriptorProto] = {}
 
     def ask(**asked: str) -> Any:
@@ -44,20 +44,20 @@ def reflect(channel: grpc.Channel, timeout: float) -> bytes:
 
 
 def differences(known: bytes, reflected: bytes) -> Iterator[str]:
-    """Yield the services of a set that a server does not have, or has otherwise."""
+    """Yield the services of a set that are missing or different on the server."""
     ours, theirs = _files_by_service(known), _files_by_service(reflected)
     for service, file in ours.items():
         if service not in theirs:
             yield f"{service}: the server does not have it"
         elif file != theirs[service]:
-            yield f"{service}: the server has another {file.name}"
+            yield f"{service}: the server has a different {file.name}"
 
 
 def _files_by_service(data: bytes) -> dict[str, FileDescriptorProto]:
     found: dict[str, FileDescriptorProto] = {}
     for method in Descriptors(data).methods():
         file = FileDescriptorProto()
-        # As the pool has it: what compilers write differs in what can be left out.
+        # Normalised by the pool, since compilers differ in what they omit.
         method.containing_service.file.CopyToProto(file)
         file.ClearField("source_code_info")
         found[method.containing_service.full_name] = file

@@ -1,4 +1,4 @@
-"""A call's arguments as a message of protobuf, and messages as a call's result."""
+"""Convert the arguments of a call to a protobuf message, and messages to a result."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mcp_bridge.protocol.text import cut, pointer
 try:
     import protovalidate
 except ImportError:
-    # Then the service alone checks what JSON Schema cannot say.
+    # Without it, only the service checks rules that JSON Schema cannot express.
     protovalidate = None
 
 logger = get_logger("mcp_bridge.ext.grpc")
 
-# The argument of ``invoke``.
+# The name of the argument of ``invoke``.
 REQUEST: Final = "request"
-# Either alphabet of base64 (RFC 4648, sections 4 and 5), padded or not.
+# Both alphabets of Base64 (RFC 4648, sections 4 and 5), with or without padding.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
-# What ParseDict puts before an error for each field that it is in.
+# ParseDict's prefix of an error, one for each enclosing field.
 _WITHIN: Final = re.compile(r"Failed to parse (\w+) field: ")
 _MOST: Final = 25
 Place = tuple[str | int, ...]
@@ -41,15 +41,15 @@ def request_checker(
     descriptors: Descriptors, message: Descriptor, schema: JSONSchema
 ) -> Callable[[JSONObject], dict[str, object]]:
     """
-    Return a checker that makes the message ``request`` of arguments that fit their schema.
+    Return a checker that converts arguments that match their schema to the message ``request``.
 
-    What the schema cannot say is refused besides: two members of a oneof, numbers that are no
-    float, unknown types in an Any, and the rules of buf.validate where protovalidate is installed.
-    ProtoJSON that the schema does not describe is accepted too: null for a field that is not set,
-    bytes in either alphabet of base64.
+    It also checks rules that the schema cannot express: two members of a oneof, numbers outside
+    float's range, unknown types in an Any, and buf.validate's rules if protovalidate is installed.
+    It accepts ProtoJSON that the schema does not describe: null for an unset field, and bytes in
+    either alphabet of Base64.
     """
     check_schema, make = plain_checker(schema), GetMessageClass(message)
-    # Not the validator that all share, which takes files of one name for one file.
+    # Not the shared validator, which confuses files of the same name.
     has_rules = protovalidate is not None and descriptors.has_option(RULES)
     validator = protovalidate.Validator() if has_rules else None
 
@@ -68,7 +68,7 @@ def request_checker(
                 text = cut(text.strip(), 300)
                 errors = [ArgumentError(path=pointer(within), type="protobuf", message=text)]
             except Exception:
-                # It lets through what it does not expect, as a missing "value" in an Any.
+                # ParseDict raises other errors for some input, such as an Any without "value".
                 text = "cannot be read as the message that its schema describes"
                 errors = [ArgumentError(path="", type="protobuf", message=text)]
         if not errors and validator is not None:
@@ -81,9 +81,9 @@ def request_checker(
 
 
 def result_encoder(descriptors: Descriptors, kind: Descriptor) -> Callable[[Any], CallToolResult]:
-    """Return an encoder of a message, or of those of a stream and whether it was cut."""
+    """Return an encoder of a message, or of a stream's messages and whether it was cut."""
     known = _Known(descriptors)
-    # A message that may be any value is wrapped always, as its schema says.
+    # A message of any value is always wrapped, like its schema.
     is_any_value = kind.full_name == "google.protobuf.Value"
 
     def plain(message: Message) -> Any:
@@ -104,7 +104,7 @@ def result_encoder(descriptors: Descriptors, kind: Descriptor) -> Callable[[Any]
 
 
 class _Known:
-    """The messages of a set, as MessageToDict looks them up for an Any."""
+    """A lookup of a set's messages, for MessageToDict to resolve an Any."""
 
     def __init__(self, descriptors: Descriptors) -> None:
         self._pool = descriptors.pool
@@ -113,22 +113,22 @@ class _Known:
         try:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
-            # Its type is told, and nothing of what it holds: the call has been made.
+            # Show the type without its content: the call has already been made.
             return Empty.DESCRIPTOR
 
 
 def _spelled(message: Descriptor, value: Any, place: Place, errors: list[ArgumentError]) -> Any:
     """
-    Return a message without null members, its bytes in standard base64 with padding.
+    Return a message without null members, with bytes in standard Base64 with padding.
 
-    Added to ``errors`` is each message in which several members of a oneof were sent.
+    Adds an error to ``errors`` for each message with several members of a oneof.
     """
     if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
         return value
     for oneof in message.oneofs:
         given = [each.name for each in oneof.fields if value.get(each.name) is not None]
         if len(given) > 1:
-            text = f"at most one of {', '.join(given)} may be given; send one of them"
+            text = f"at most one of {', '.join(given)} is allowed; send one of them"
             errors.append(ArgumentError(path=pointer(place), type="oneof", message=text))
     fields = message.fields_by_name
     return {
@@ -174,7 +174,7 @@ def _rule_errors(validator: Any, request: Message) -> Iterator[ArgumentError]:
         logger.exception("The rules of %s cannot be checked", request.DESCRIPTOR.full_name)
         return
     for each in violations:
-        # The names, keys and indexes that lead to what the rule refuses.
+        # The names, keys and indexes of the refused value.
         place: list[str | int] = []
         for element in each.proto.field.elements if each.proto.field is not None else ():
             place.append(element.field_name)

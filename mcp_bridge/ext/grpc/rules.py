@@ -1,4 +1,4 @@
-"""The static rules of buf.validate on a field, as keywords of JSON Schema."""
+"""Convert the static buf.validate rules of a field to JSON Schema keywords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge.schemas import validation as bounded
 
 RULES: Final = "buf.validate.field"
 _FORMATS: Final = {each: each for each in ("email", "uuid", "ipv4", "ipv6", "uri")}
-# Rules of texts that JSON Schema has no word for that is checked.
+# String rules without an enforced JSON Schema keyword, as words for descriptions.
 _TOLD: Final = {
     "hostname": "a host name",
     "ip": "an IP address",
@@ -26,7 +26,7 @@ _TOLD: Final = {
 def with_rules(
     rules: Message, field: Descriptor, schema: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the schema of a field or a value with its rules, and sentences on all other rules."""
+    """Return the schema of a field or value with its rules, and sentences about other rules."""
     result, said = dict(schema), values_of(rules)
     if said.get("ignore"):
         return result, []
@@ -39,7 +39,7 @@ def with_rules(
         if (forbidden := given.get("not_in")) and kind not in ("bytes", "enum"):
             notes.append(f"Not one of {', '.join(map(str, forbidden))}.")
     if said.get("required") and not field.has_presence:
-        # For what cannot be absent, required means that it is not empty.
+        # For fields without presence, required means not empty.
         least = {"string": "minLength", "array": "minItems", "object": "minProperties"}
         if keyword := least.get(result.get("type", "")):
             result.setdefault(keyword, 1)
@@ -47,7 +47,7 @@ def with_rules(
 
 
 def breaks(schema: Mapping[str, Any], zero: object) -> bool:
-    """Return whether a schema refuses the value that a field has where it is not sent."""
+    """Return whether a schema refuses a field's default value."""
     return not bounded.Bounded(schema, format_checker=bounded.FORMATS).is_valid(zero)
 
 
@@ -75,25 +75,25 @@ def _of_string(given: dict[str, Any], field: Descriptor, result: dict[str, Any])
         try:
             bounded.matcher(pattern)
         except ValueError:
-            yield f"Has to match the pattern {pattern}"
+            yield f"Must match the pattern {pattern}"
             continue
         if "pattern" in result:
-            yield f"Has to match the pattern {pattern} too."
+            yield f"Must also match the pattern {pattern}."
         result.setdefault("pattern", pattern)
     for name in given:
         if name in _FORMATS and given[name]:
             result["format"] = _FORMATS[name]
         elif name in _TOLD and given[name]:
-            yield f"Has to be {_TOLD[name]}."
+            yield f"Must be {_TOLD[name]}."
 
 
 _AFFIXES: Final = {"contains": "{}", "prefix": "^{}", "suffix": "{}$"}
-# Not re.escape(), which escapes what other engines may not have escaped.
+# Not re.escape(), which escapes characters that other engines do not allow to be escaped.
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
 def _of_bytes(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    # Of base64, which has four characters for each three bytes that are begun.
+    # Lengths of Base64, which has four characters for each started group of three bytes.
     _lengths(given, result, lambda length: 4 * math.ceil(length / 3))
     yield from ()
 
@@ -105,7 +105,7 @@ def _lengths(given: dict[str, Any], result: dict[str, Any], size: Callable[[int]
 
 
 def _of_number(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    # The branch of integers, where the schema takes strings of digits as well.
+    # The integer branch, if the schema accepts strings of digits as well.
     target = result
     if "anyOf" in result:
         first, *others = result["anyOf"]

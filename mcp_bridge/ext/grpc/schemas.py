@@ -1,4 +1,4 @@
-"""JSON Schemas of protobuf messages in ProtoJSON, with the field names of the .proto files."""
+"""Make JSON Schemas of protobuf messages in ProtoJSON, with field names of the .proto files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ _NULL: Final = {"type": "null"}
 _DIGITS: Final = r"^(0|-?[1-9][0-9]{0,19})$"
 _ZEROS: Final = {"string": "", "boolean": False, "array": [], "object": {}}
 _ZERO: Final = {"": 0}
-_ABSENT: Final = (
-    'A member that is absent has the value that it has by default: 0, "", false, or none.'
-)
-# By the number of a type in a FieldDescriptor: bits, and whether it has a sign.
+_ABSENT: Final = 'An absent member has its default value: 0, "", false, or none.'
+# Bits and signedness by the number of a type in a FieldDescriptor.
 _INTEGERS: Final = {
     **dict.fromkeys((5, 15, 17), (32, True)),
     **dict.fromkeys((7, 13), (32, False)),
@@ -35,7 +33,7 @@ _PLAIN: Final[Mapping[int, JSONSchema]] = {
     _STRING: {"type": "string"},
     _BYTES: {"type": "string", "contentEncoding": "base64"},
 }
-# What has a form of its own in ProtoJSON.
+# Messages with a special form in ProtoJSON.
 _WELL_KNOWN: Final[Mapping[str, JSONSchema]] = {
     "Timestamp": {"type": "string", "format": "date-time"},
     "Duration": {
@@ -46,7 +44,7 @@ _WELL_KNOWN: Final[Mapping[str, JSONSchema]] = {
     "FieldMask": {
         "type": "string",
         "pattern": "^[^_]*$",
-        "description": 'Names of fields in lowerCamelCase, as in "displayName,address.city".',
+        "description": 'Field names in lowerCamelCase, such as "displayName,address.city".',
     },
     "Struct": {"type": "object"},
     "Value": {},
@@ -56,26 +54,26 @@ _WELL_KNOWN: Final[Mapping[str, JSONSchema]] = {
         "properties": {
             "@type": {
                 "type": "string",
-                "description": 'Which message it is, as in "type.googleapis.com/" and its name.',
+                "description": 'The type of the message: "type.googleapis.com/" and its name.',
             }
         },
         "required": ["@type"],
     },
 }
-# What is null where it is absent.
+# The file of the messages that are null if absent.
 _WRAPPERS: Final = "google/protobuf/wrappers.proto"
 
 
 def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
-    """Return the schema of arguments. Raises ValueError for no object, and out of bounds."""
+    """Return the schema of arguments. Raises ValueError if not an object or out of bounds."""
     schema = _Schemas(descriptors, is_input=True).of(message)
     if schema.get("type") != "object":
-        raise ValueError(f"its request, {message.full_name}, is no object in JSON")
+        raise ValueError(f"its request, {message.full_name}, is not an object in JSON")
     return schema
 
 
 def output_schema(descriptors: Descriptors, message: Descriptor, is_stream: bool) -> JSONSchema:
-    """Return the schema of a message, or of a list of them. Raises ValueError out of bounds."""
+    """Return the schema of a message or a list of them. Raises ValueError if out of bounds."""
     return _Schemas(descriptors, is_input=False).of(message, is_stream)
 
 
@@ -85,7 +83,7 @@ def is_map(field: Descriptor) -> bool:
 
 
 class _Schemas:
-    """Schemas of messages as they are sent, or as they are answered."""
+    """Schemas of messages, for requests or for responses."""
 
     def __init__(self, descriptors: Descriptors, is_input: bool) -> None:
         self._descriptors = descriptors
@@ -95,7 +93,7 @@ class _Schemas:
 
     def of(self, message: Descriptor, is_stream: bool = False) -> JSONSchema:
         root = dict(self._of_message(message))
-        # One by one, since messages may be in each other to any depth.
+        # Iterative, since messages may be nested to any depth.
         while self._waiting:
             each = self._waiting.pop()
             self._definitions[DEFS + each.full_name] = self._object(each)
@@ -104,7 +102,7 @@ class _Schemas:
             root = self._result({"type": "array", "items": root, **said}, "truncated")
             root["properties"]["truncated"] = {
                 "type": "boolean",
-                "description": "Whether the list was cut, so that there may be more.",
+                "description": "Whether the list was cut; there may be more.",
             }
         elif "$ref" in root:
             root = dict(self._definitions[root["$ref"]])
@@ -127,7 +125,7 @@ class _Schemas:
             return _WELL_KNOWN[message.name]
         reference = DEFS + message.full_name
         if reference not in self._definitions:
-            # Known from here on; what it is comes when its turn does.
+            # Registered now, built later.
             self._definitions[reference] = {}
             self._waiting.append(message)
         return {"$ref": reference}
@@ -141,7 +139,7 @@ class _Schemas:
             if self._is_input and field.containing_oneof is not None:
                 names = [each.name for each in field.containing_oneof.fields if each in fields]
                 if len(names) > 1:
-                    notes.append(f"At most one of {', '.join(names)} may be given.")
+                    notes.append(f"At most one of {', '.join(names)} may be sent.")
             properties[field.name] = _described(schema, notes)
             if is_required:
                 required.append(field.name)
@@ -153,7 +151,7 @@ class _Schemas:
         return _described(result, [self._descriptors.comment(message.full_name).text])
 
     def _fields(self, message: Descriptor) -> Iterator[tuple[Descriptor, Mapping[str, Any]]]:
-        """Yield the fields that are in this direction, with their options."""
+        """Yield the fields of this direction with their options."""
         left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
         for field in message.fields:
             options = self._descriptors.options(field, "Field")
@@ -164,7 +162,7 @@ class _Schemas:
     def _field(
         self, field: Descriptor, options: Mapping[str, Any]
     ) -> tuple[JSONSchema, bool, list[str]]:
-        """Return the schema of a member, whether callers have to send it, and what is said."""
+        """Return the schema of a member, whether it is required, and notes on it."""
         schema: dict[str, Any] = dict(self._of_field(field))
         said = values_of(options[ARGUMENT]) if ARGUMENT in options else {}
         own = said.get("description") or self._descriptors.comment(field.full_name).text
@@ -179,7 +177,7 @@ class _Schemas:
             notes += more
             is_required |= rules.required
             if not field.has_presence:
-                # What is not sent is zero, which the rules may forbid.
+                # An omitted field is zero, which the rules may forbid.
                 is_one = field.type == _ENUM and not field.is_repeated
                 zero = _ZEROS.get(schema.get("type", ""), 0)
                 is_required |= bool(excluded(rules, _ZERO)) if is_one else breaks(schema, zero)
@@ -205,7 +203,7 @@ class _Schemas:
         return value
 
     def _of_value(self, field: Descriptor) -> JSONSchema:
-        """Return the schema of one value of a field, which may be repeated."""
+        """Return the schema of one value of a possibly repeated field."""
         if field.type in _PLAIN:
             return _PLAIN[field.type]
         if field.type in _INTEGERS:
@@ -232,7 +230,7 @@ class _Schemas:
         numbers = {each.name: each.number for each in enum.values}
         names = list(numbers)
         if not self._is_input:
-            # A service may know values that this description does not.
+            # A service may return values that this description lacks.
             return {"anyOf": [{"type": "string", "enum": names}, {"type": "integer"}]}
         out = {name for name in names if not numbers[name] and name.endswith("UNSPECIFIED")}
         rules = self._descriptors.options(field, "Field").get(RULES)

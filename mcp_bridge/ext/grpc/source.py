@@ -1,4 +1,4 @@
-"""Tools made of the methods of a gRPC service, which a descriptor set describes."""
+"""The source of methods of a gRPC service, described by a descriptor set."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from mcp_bridge.sources.operations.mapping import HINTS
 
 TOOL: Final = "mcp_bridge.tool"
 _HTTP: Final = "google.api.http"
-# By the number of an idempotency_level (google.protobuf.MethodOptions).
+# MCP's hints by the number of an idempotency_level (google.protobuf.MethodOptions).
 _LEVELS: Final = {1: {"readOnlyHint": True}, 2: {"idempotentHint": True}}
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Seconds of a call, messages of a stream, bytes of an answer.
+# Seconds of a call, messages of a stream, bytes of a response.
 _LIMITS: Final = {"timeout": 10, "max_messages": 100, "max_bytes": 4 * 1024 * 1024}
 
 
@@ -39,7 +39,7 @@ class GRPCSource(OperationSource[Descriptor]):
     is_outside = True
     known_options = {
         "descriptors": (str | Path, "the path of a descriptor set"),
-        "target": (str, "the target of a channel, as dns:///orders.internal:443"),
+        "target": (str, "the target of a channel, such as dns:///orders.internal:443"),
         "credentials": (str | Callable | None, "a dotted path of a function, or None"),
         "metadata": (str | Callable | None, "a dotted path of a function, or None"),
         "anonymous": (bool, "True or False"),
@@ -55,10 +55,10 @@ class GRPCSource(OperationSource[Descriptor]):
     own = ("timeout", "max_messages")
     not_served = (
         *("", "W054"),
-        "Change its options in the .proto file, or take (mcp_bridge.tool) or the line in "
-        'OPTIONS["methods"] away.',
+        "Change its options in the .proto file, or remove (mcp_bridge.tool) or the line in "
+        'OPTIONS["methods"].',
     )
-    unused = "W051", 'Write package.Service/Method; "*" stands for anything.'
+    unused = "W051", 'Write package.Service/Method; "*" matches any text.'
 
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
@@ -68,26 +68,26 @@ class GRPCSource(OperationSource[Descriptor]):
         self.limits = {name: options.get(name, value) for name, value in _LIMITS.items()}
         for name, value in self.limits.items():
             if value <= 0:
-                raise ValueError(f"its option {name!r} has to be more than 0")
+                raise ValueError(f"its option {name!r} must be more than 0")
         self.target = options["target"]
         credentials = self._function("credentials")
         if credentials is None and not is_local(self.target) and not options.get("insecure"):
             raise ValueError(
-                f"its target {self.target} is another machine, and there are no 'credentials': "
-                "name a function that returns grpc.ssl_channel_credentials(), or write "
-                "'insecure': True where the network is safe"
+                f"its target {self.target} is another machine, but 'credentials' is not set: name "
+                "a function that returns grpc.ssl_channel_credentials(), or set 'insecure': True "
+                "if the network is safe"
             )
         self._metadata = self._function("metadata")
         if (self._metadata is None) is not options.get("anonymous", False):
             raise ValueError(
-                "it has to have either 'metadata', a function that says to the service who calls, "
-                "or 'anonymous': True"
+                "it requires either 'metadata', a function that identifies the caller to the "
+                "service, or 'anonymous': True"
             )
         for line in self.lines:
             _check_limits(f"its methods {line.pattern!r}", line.more)
         self._set: Descriptors | None = None
         self._tools: dict[str, Tool] = {}
-        # The name of each method's tool, or why it is none, by its path.
+        # The name of each method's tool, or why it is not a tool, by path.
         self.outcomes: dict[str, str] = {}
         self.channel = ServiceChannel(self.target, credentials, self.limits["max_bytes"])
 
@@ -95,12 +95,12 @@ class GRPCSource(OperationSource[Descriptor]):
         given = self.options.get(name)
         function = import_string(given) if isinstance(given, str) else given
         if function is not None and not callable(function):
-            raise TypeError(f"its option {name!r}, {given!r}, is no function")
+            raise TypeError(f"its option {name!r}, {given!r}, is not a function")
         return function
 
     @property
     def path(self) -> Path:
-        """Return where the descriptor set is."""
+        """The path of the descriptor set."""
         return Path(self.options["descriptors"])
 
     def no_tools(self) -> tuple[str, str]:
@@ -136,7 +136,7 @@ class GRPCSource(OperationSource[Descriptor]):
         is_deprecated = operation.GetOptions().deprecated
         options = self.chosen_by(mark, [path_of(operation)], guarded=is_deprecated)
         if options is None:
-            text = "it has no option (mcp_bridge.tool)"
+            text = "it lacks the option (mcp_bridge.tool)"
             raise LeftOut("it is deprecated" if is_deprecated else text)
         return options
 
@@ -147,13 +147,13 @@ class GRPCSource(OperationSource[Descriptor]):
         return str(self.options.get("prefix", "")) + (options.name or own)
 
     def _given(self, method: Descriptor) -> dict[str, Any] | None:
-        """Return what the option (mcp_bridge.tool) says of a method, if it has one."""
+        """Return the option (mcp_bridge.tool) of a method, or None."""
         assert self._set is not None
         options = self._set.options(method, "Method")
         return values_of(options[TOOL]) if TOOL in options else None
 
     def _limits(self, method: Descriptor) -> dict[str, Any]:
-        """Return the limits of a method: those of the source, of its lines, and its own."""
+        """Return the limits of a method: the source's, overridden by its lines' and its own."""
         own = {name: each for name, each in (self._given(method) or {}).items() if name in self.own}
         _check_limits("(mcp_bridge.tool)", own)
         lines = [each.more for each in self.lines if path_of(method) in each.used]
@@ -166,7 +166,7 @@ class GRPCSource(OperationSource[Descriptor]):
             named = {each.pattern for each in self.lines}
             is_named = self._given(operation) is not None or path in named
             raise (ValueError if is_named else LeftOut)("it streams from the client")
-        # Either of these hints in the options replaces all of the service's.
+        # Either of these hints in the options replaces all hints of the service.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
         rule = descriptors.options(operation, "Method").get(_HTTP)
         verb = "" if rule is None else rule.WhichOneof("pattern") or ""
@@ -177,7 +177,7 @@ class GRPCSource(OperationSource[Descriptor]):
         try:
             output = output_schema(descriptors, operation.output_type, operation.server_streaming)
         except ValueError:
-            # Clients do without one, and nothing is held against it.
+            # The tool works without an output schema; results are then not checked.
             output = None
         self._tools[path] = tool = Tool(
             name=name,
@@ -195,7 +195,7 @@ class GRPCSource(OperationSource[Descriptor]):
             convert_error=convert_error,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
             target=f"/{path} at {self.target}",
-            # It writes into none, and no transaction may wait for another machine.
+            # It does not write to databases, and transactions must not wait for another machine.
             non_atomic=frozenset(settings.DATABASES),
             source=f"{service.file.name}:{comment.line}" if comment.line else self.path.name,
             function=f"{service.full_name}.{operation.name}",
@@ -239,7 +239,7 @@ class GRPCSource(OperationSource[Descriptor]):
         try:
             tool = super().make(operation)
         except Exception as why:
-            self.outcomes[path] = f"no tool: {first_line(why)}"
+            self.outcomes[path] = f"not a tool: {first_line(why)}"
             raise
         self.outcomes[path] = tool.name
         return tool
@@ -250,29 +250,29 @@ class GRPCSource(OperationSource[Descriptor]):
             is_lost = self._set is not None and not self._set.has_comments
             self.report(
                 "W050",
-                f"{self.path.name} has no descriptions of {len(bare)} methods that are tools"
+                f"{self.path.name} lacks descriptions of {len(bare)} methods that are tools"
                 + (", since it was written without comments" if is_lost else "")
                 + f": {', '.join(bare[:10])}{', …' if len(bare) > 10 else ''}.",
-                "Write it with protoc --include_source_info, or give the option's description."
+                "Write it with protoc --include_source_info, or set the option's description."
                 if is_lost
-                else "Write a comment above each method that tells a model what it does and when "
-                "to use it, or give (mcp_bridge.tool).description.",
+                else "Write a comment above each method that explains what it does and when to "
+                "use it, or set (mcp_bridge.tool).description.",
             )
         if large := [path for path, tool in self._tools.items() if not tool.output_schema]:
             self.report(
                 "W052",
-                f"The answers of {', '.join(large)} are described by more than clients take, so "
-                "that these tools have no output schema.",
-                "Models read the answers all the same; divide the message to have one.",
+                f"The response schemas of {', '.join(large)} are too large for clients, so these "
+                "tools lack an output schema.",
+                "Models still receive the results; split the message to have a schema.",
             )
 
 
 def path_of(method: Descriptor) -> str:
-    """Return the name of a method as lines of the option ``methods`` have it."""
+    """Return the name of a method as in lines of the option ``methods``."""
     return f"{method.containing_service.full_name}/{method.name}"
 
 
 def _check_limits(where: str, limits: Mapping[str, Any]) -> None:
     for name, value in limits.items():
         if not isinstance(value, int | float) or value <= 0:
-            raise ValueError(f"{where}: {name} has to be more than 0")
+            raise ValueError(f"{where}: {name} must be more than 0")

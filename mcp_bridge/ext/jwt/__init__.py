@@ -1,4 +1,4 @@
-"""JWT access tokens of an issuer outside; needs the extra ``jwt``."""
+"""Authentication with JWT access tokens of an external issuer (extra ``jwt``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JWT access tokens of an issuer outside, such as Keycloak, Auth0, Entra or Okta."""
+"""Authenticate JWT access tokens of an external issuer, such as Keycloak, Auth0 or Okta."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_bridge.protocol.text import storable
 
 logger = get_logger("mcp_bridge.ext.jwt.authentication")
 
-# Those with a public key: with a shared one, whoever can check a token could make it.
+# Algorithms with a public key: with a shared key, anyone who can verify tokens can forge them.
 ASYMMETRIC: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -32,7 +32,7 @@ MAX_LENGTH: Final = 16 * 1024
 
 @dataclass(frozen=True)
 class AccessToken:
-    """A token that holds: what it says, the client that has it, what it is for and may do."""
+    """A valid token: its claims, the client's name, the audience and the scopes."""
 
     claims: Mapping[str, Any] = field(repr=False)
     name: str
@@ -41,20 +41,20 @@ class AccessToken:
 
     @property
     def pk(self) -> str:
-        """What rates by credential count: the client of a user, whichever token it has now."""
+        """The throttle key: issuer, client and user, stable across token refreshes."""
         return f"{self.claims.get('iss')} {self.name} {self.claims.get('sub')}"
 
 
 class JWTAuthentication(BaseAuthentication):
     """
-    Authenticate ``Authorization: Bearer JWT`` of one issuer (RFC 9068).
+    Authentication with ``Authorization: Bearer JWT`` of one issuer (RFC 9068).
 
-    A subclass names the ``issuer``, exactly as its tokens and its metadata do; the rest has
-    defaults. ``jwks_url`` is for an issuer without metadata. ``audience`` is what the issuer calls
-    this endpoint, where that is not RESOURCE. The user is the one whose ``user_field`` (default:
-    USERNAME_FIELD) is the claim ``user_claim``; for another rule, override ``get_user``.
+    A subclass sets the ``issuer`` exactly as in its tokens and metadata; everything else has
+    defaults. ``jwks_url`` is for an issuer without metadata. ``audience`` is the issuer's name for
+    this endpoint if that is not RESOURCE. The user is the one whose ``user_field`` (default:
+    USERNAME_FIELD) equals the claim ``user_claim``; for another rule, override ``get_user``.
 
-    A token of another issuer, and what is no JWT, is left to other classes.
+    Tokens of other issuers, and credentials that are not JWTs, are left to other classes.
     """
 
     issuer: str = ""
@@ -74,10 +74,10 @@ class JWTAuthentication(BaseAuthentication):
     @sensitive_variables()
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, AccessToken] | None:
         """
-        Return the user and the AccessToken; None for what is not a JWT of this issuer.
+        Return the user and the AccessToken, or None if it is not a JWT of this issuer.
 
-        Raises CredentialRefused (401) for one that does not hold, KeysUnavailable (503) where
-        nobody can tell, and ImproperlyConfigured where the issuer or the audience is not set.
+        Raises CredentialRefused (401) for an invalid one, KeysUnavailable (503) if it cannot be
+        verified, and ImproperlyConfigured if the issuer or the audience is not set.
         """
         audience = self.audience or conf.RESOURCE
         if not self.issuer or not audience:
@@ -96,13 +96,13 @@ class JWTAuthentication(BaseAuthentication):
             claims = self._verified(token, unverified["header"], audience)
             user = self.get_user(claims)
             if user is None or not user.is_active:
-                raise jwt.InvalidTokenError("it is of no active user")
+                raise jwt.InvalidTokenError("its user is unknown or inactive")
             scopes = frozenset(self.get_scopes(claims))
         except jwt.PyJWTError as error:
             named = unverified["payload"].get("aud")
             logger.info("A token of %s for %.200r was refused: %s", self.issuer, named, error)
             raise CredentialRefused from error
-        # What the issuer calls the endpoint is here what the endpoint calls itself.
+        # Replace the issuer's name for the endpoint with the endpoint's own.
         resource = frozenset({conf.RESOURCE or audience})
         return user, AccessToken(claims, self.get_name(claims), resource, scopes)
 
@@ -110,9 +110,9 @@ class JWTAuthentication(BaseAuthentication):
         return 'Bearer realm="mcp"'
 
     def get_user(self, claims: Mapping[str, Any]) -> AbstractBaseUser | None:
-        """Return the user whom a token that holds is of, or None to refuse it; creates none."""
+        """Return the user of a valid token, or None to refuse it. Does not create users."""
         value = claims.get(self.user_claim)
-        # Some providers let people write any address into their profile.
+        # Some providers let people enter any email address in their profile.
         is_proven = self.user_claim != "email" or claims.get("email_verified") is True
         if not value or value != storable(value) or not is_proven:
             return None
@@ -122,17 +122,17 @@ class JWTAuthentication(BaseAuthentication):
         return found[0] if len(found) == 1 else None
 
     def get_scopes(self, claims: Mapping[str, Any]) -> Collection[str]:
-        """Return the scopes of a token, or raise InvalidTokenError if they are no list of texts."""
+        """Return the scopes of a token. Raises InvalidTokenError if not a list of strings."""
         for name in ("scope", "scp", "permissions"):
             if (value := claims.get(name)) is not None:
                 scopes = value.split() if isinstance(value, str) else value
                 if not isinstance(scopes, list) or not all(isinstance(it, str) for it in scopes):
-                    raise jwt.InvalidTokenError(f"its {name} is no list of scopes")
+                    raise jwt.InvalidTokenError(f"its {name} is not a list of scopes")
                 return scopes
         return ()
 
     def get_name(self, claims: Mapping[str, Any]) -> str:
-        """Return what the token is called in records: its client, which each provider names so."""
+        """Return the token's name in records: its client, from the claims that providers use."""
         names = ("client_id", "azp", "cid", "appid")
         return next((str(claims[name]) for name in names if claims.get(name)), self.issuer)
 
@@ -141,7 +141,7 @@ class JWTAuthentication(BaseAuthentication):
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in self.algorithms:
             raise jwt.InvalidAlgorithmError(f"its algorithm is {algorithm!r}")
-        # Okta leaves the type out. One of another type, as of a log-out, may be signed as well.
+        # Okta omits the type. Tokens of other types, such as logout tokens, are signed as well.
         kind = str(header.get("typ", "JWT")).lower().removeprefix("application/")
         if kind not in self.token_types:
             raise jwt.InvalidTokenError(f"its type is {kind!r}")
@@ -155,8 +155,8 @@ class JWTAuthentication(BaseAuthentication):
             options={"require": ["exp"], "enforce_minimum_key_length": True},
         )
         if "cnf" in claims:
-            # A thief could send it as well (RFC 9449, section 7.2; RFC 8705, section 3).
-            raise jwt.InvalidTokenError("it is bound to a key, which is not asked for here")
+            # A thief could use it as well (RFC 9449, section 7.2; RFC 8705, section 3).
+            raise jwt.InvalidTokenError("it is bound to a key, which is not supported here")
         return claims
 
     def _key(self, kid: object, algorithm: str) -> jwt.PyJWK:
@@ -166,4 +166,4 @@ class JWTAuthentication(BaseAuthentication):
                     return jwt.PyJWK(dict(data), algorithm)
                 except jwt.PyJWTError as error:
                     logger.warning("A key of %s cannot be used: %s", self.issuer, error)
-        raise jwt.InvalidTokenError(f"no key of the issuer fits {algorithm} and the kid {kid!r}")
+        raise jwt.InvalidTokenError(f"no key of the issuer has {algorithm} and the kid {kid!r}")

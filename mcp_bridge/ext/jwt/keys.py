@@ -1,4 +1,4 @@
-"""The keys that an issuer signs with (RFC 7517): found, fetched, and kept in the process."""
+"""Find, fetch and cache the signing keys of an issuer (RFC 7517)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mcp_bridge.protocol.logs import get_logger
 
 logger = get_logger("mcp_bridge.ext.jwt.keys")
 
-# Seconds: how long a request waits for keys, how long they are kept before they are asked for
-# again, and the least time between two times of asking.
+# In seconds: the longest wait of a request for keys, the age at which they are fetched again, and
+# the minimum interval between fetches.
 DEADLINE: Final = 5.0
 MAX_AGE: Final = 600.0
 MIN_INTERVAL: Final = 10.0
@@ -31,10 +31,10 @@ MAX_BYTES: Final = 512 * 1024
 
 
 class KeysUnavailable(APIException):
-    """The keys of an issuer were never had, so that its tokens cannot be judged."""
+    """Raised if an issuer's keys were never fetched, so its tokens cannot be verified."""
 
     status_code = 503
-    default_detail = "The issuer's keys cannot be fetched just now."
+    default_detail = "The issuer's keys cannot be fetched at the moment."
     wait = MIN_INTERVAL
 
 
@@ -42,10 +42,10 @@ class Keys:
     """
     The keys of one issuer.
 
-    A thread fetches them, one at a time and every MIN_INTERVAL seconds at most, so that neither a
-    slow issuer nor tokens with made-up key ids keep the site busy. Keys that are there stay in use
-    while the issuer is away. (PyJWT's own client forgets them then, makes every caller wait for a
-    fetch, and ties an RSA key that names no algorithm to RS256.)
+    One thread at a time fetches them, at most every MIN_INTERVAL seconds, so that neither a slow
+    issuer nor tokens with invented key ids keep the site busy. Known keys stay in use while the
+    issuer is unavailable. (PyJWT's client drops them then, makes every caller wait for a fetch, and
+    restricts an RSA key without an algorithm to RS256.)
     """
 
     def __init__(self, issuer: str, url: str | None) -> None:
@@ -58,9 +58,9 @@ class Keys:
 
     def find(self, kid: object) -> list[Mapping[str, Any]]:
         """
-        Return the keys with this ``kid``, as JWKs; they are fetched if they are old or unknown.
+        Return the keys with this ``kid``, as JWKs, after fetching them if old or unknown.
 
-        Raises KeysUnavailable while none have ever been fetched.
+        Raises KeysUnavailable until keys have been fetched once.
         """
         if not self._with_id(kid) or time.monotonic() - self._fetched_at > MAX_AGE:
             with self._lock:
@@ -70,7 +70,7 @@ class Keys:
                     self._thread = threading.Thread(target=self._fetch, daemon=True)
                     self._thread.start()
                 thread = self._thread
-            # Requests with old keys do not wait for an issuer that failed the last time.
+            # With old keys, requests do not wait for an issuer that failed last time.
             if not (self._keys and self._is_failing):
                 thread.join(DEADLINE)
         if not self._keys:
@@ -85,9 +85,9 @@ class Keys:
             url = self._url or find_jwks_url(self._issuer)
             keys = fetch(url).get("keys")
             if not isinstance(keys, list) or not any(isinstance(key, dict) for key in keys):
-                raise ValueError(f"{url} answers with no JWK Set")
+                raise ValueError(f"{url} does not return a JWK Set")
         except Exception as exception:
-            # Whatever it is, there must be another try.
+            # Catch everything, so that the next fetch is attempted.
             self._is_failing = True
             logger.error("The keys of %s could not be fetched: %s", self._issuer, exception)
             return
@@ -97,12 +97,12 @@ class Keys:
 
 @functools.cache
 def keys_of(issuer: str, url: str | None = None) -> Keys:
-    """Return the keys of an issuer, at the address that it names in its metadata or at ``url``."""
+    """Return the keys of an issuer, from ``url`` or the URL in its metadata."""
     return Keys(issuer, url)
 
 
 def find_jwks_url(issuer: str) -> str:
-    """Return the address of an issuer's keys. Raises ValueError for none, OSError for no answer."""
+    """Return the URL of an issuer's keys. Raises ValueError if unknown, OSError if unreachable."""
     at = urlsplit(issuer.rstrip("/"))
     wrong = []
     # OpenID Connect Discovery, section 4, and RFC 8414, section 3.
@@ -115,7 +115,7 @@ def find_jwks_url(issuer: str) -> str:
             metadata = fetch(url)
             if metadata.get("issuer") == issuer:
                 return str(metadata.get("jwks_uri"))
-            wrong.append(f"{url} is of the issuer {str(metadata.get('issuer'))[:200]!r}")
+            wrong.append(f"{url} names the issuer {str(metadata.get('issuer'))[:200]!r}")
         except ValueError as error:
             wrong.append(str(error))
     raise ValueError("; ".join(wrong))
@@ -123,11 +123,11 @@ def find_jwks_url(issuer: str) -> str:
 
 class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *args: object, **kwargs: object) -> None:
-        """Follow none: the answer is then the error of its status."""
+        """Do not follow redirects: the response is then an error."""
 
 
 def fetch(url: str) -> Mapping[str, Any]:
-    """Return a JSON object sent over https. Raises ValueError for none, OSError for no answer."""
+    """Return a JSON object from an https URL. Raises ValueError and OSError."""
     if not is_https_or_loopback(url):
         raise ValueError(f"{url} is not https")
     # Some providers refuse the user agent of urllib.
@@ -147,4 +147,4 @@ def fetch(url: str) -> Mapping[str, Any]:
     with suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(body), dict):
             return found
-    raise ValueError(f"{url} answers with no JSON object")
+    raise ValueError(f"{url} does not return a JSON object")

@@ -1,4 +1,4 @@
-"""The direct lane: the endpoint served under ASGI without Django's handler and middleware."""
+"""The direct lane: serve the endpoint under ASGI without Django's handler and middleware."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
-The direct lane: the endpoint's address served under ASGI without Django's handler and middleware.
+The direct lane: serve the endpoint's URL under ASGI without Django's handler and middleware.
 
     application = MCPApplication(get_asgi_application())
 
-docs/operate/direct-lane.md says what it leaves out.
+See docs/operate/direct-lane.md for the features that it omits.
 """
 
 from __future__ import annotations
@@ -41,21 +41,20 @@ from mcp_bridge.views import AsyncMCPView, MCPView
 
 __all__ = ["MCPApplication"]
 
-# What makes the view that answers, and how Django has found its address.
+# The factory of the view, and Django's match of its URL.
 Served: TypeAlias = tuple[Callable[[], AsyncMCPView], ResolverMatch]
-# The headers in which a client says its language.
+# The headers that determine a client's language.
 _LANGUAGE: Final = ("HTTP_ACCEPT_LANGUAGE", "HTTP_COOKIE")
 
 
 class MCPApplication:
     """
-    An ASGI application that answers calls of the MCP endpoint, and hands all else to Django.
+    An ASGI application that answers calls of the MCP endpoint, and passes all else to Django.
 
-    ``application`` is Django's, or what the site has put around it. Served are the addresses of the
-    endpoint in the URLconf, or of these only ``path``, as it stands in the URLconf ("/mcp"). A view
-    that is decorated, or that overrides how a View answers, is left to Django. Raises
-    ImproperlyConfigured where no address is left, or where a class of AUTHENTICATION_CLASSES needs
-    middleware.
+    ``application`` is Django's, possibly wrapped by the site. It serves the endpoint's URLs in the
+    URLconf, or only ``path``, as in the URLconf ("/mcp"). Views that are decorated or override how
+    a View responds are left to Django. Raises ImproperlyConfigured if no URL remains, or if a class
+    of AUTHENTICATION_CLASSES needs middleware.
     """
 
     # Functions without parameters, called when the server stops.
@@ -64,14 +63,14 @@ class MCPApplication:
     def __init__(self, application: Application, path: str | None = None) -> None:
         self.application = application
         self.threads = RequestThreads()
-        # manage.py mcp_doctor reads it.
+        # Read by manage.py mcp_doctor.
         self.mcp_served = _served(path)
         for name in conf.AUTHENTICATION_CLASSES:
             if issubclass(import_string(name), SessionAuthentication):
                 raise ImproperlyConfigured(
-                    f"MCPApplication has no middleware, and so no sessions: {name} in "
-                    "MCP_BRIDGE['AUTHENTICATION_CLASSES'] would know nobody. Take it out of the "
-                    "setting, or serve the site by Django's application alone."
+                    f"MCPApplication runs without middleware and sessions: {name} in "
+                    "MCP_BRIDGE['AUTHENTICATION_CLASSES'] cannot authenticate anyone. Remove it "
+                    "from the setting, or serve the site with Django's application only."
                 )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,11 +86,11 @@ class MCPApplication:
             return
         declared = request.META.get("CONTENT_LENGTH", "")
         try:
-            # What is no number is refused when the body is read.
+            # An invalid number is refused when the body is read.
             length = int(declared[:18]) if declared.isdecimal() else 0
             body, is_whole = await asgi.read_body(receive, length, conf.MAX_BODY_BYTES)
         except asgi.ClientDisconnected:
-            # Some servers say so too of chunks that they cannot read, whose client still listens.
+            # Some servers report a disconnect for invalid chunks while the client is still there.
             with suppress(OSError):
                 await asgi.send_reply(send, refuse(errors.InvalidRequestError(UNREADABLE)))
             return
@@ -99,13 +98,13 @@ class MCPApplication:
         thread = self.threads.lend()
         try:
             responding = self._respond(served, request, send)
-            # What else a client sends that is refused for its body is not for us to receive.
+            # If the request was refused for its body, the rest of it is not received.
             await (asgi.unless_disconnected(receive, responding) if is_whole else responding)
         finally:
             self.threads.take_back(thread)
 
     def make_request(self, scope: Scope) -> ASGIRequest | None:
-        """Return Django's request, its body still to come; None for what Django has to refuse."""
+        """Return Django's request, without its body yet; None if Django must refuse it."""
         try:
             return LaneRequest(scope, BytesIO())
         except UnicodeDecodeError:
@@ -122,7 +121,7 @@ class MCPApplication:
             view = kind()
             view.setup(request, **request.resolver_match.kwargs)
             if any(map(request.META.get, _LANGUAGE)):
-                # As LocaleMiddleware finds it.
+                # As in LocaleMiddleware.
                 in_path, _ = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
                 asked = translation.get_language_from_request(request, check_path=in_path)
                 with translation.override(asked):
@@ -131,7 +130,7 @@ class MCPApplication:
             else:
                 reply = await view.reply_in_slot(request)
             if reply.status >= HTTPStatus.BAD_REQUEST:
-                # As Django's handler logs it.
+                # As in Django's handler.
                 answer, about = respond(reply), request.path
                 log = partial(log_response, "%s: %s", response=answer, request=request)
                 await sync_to_async(log, thread_sensitive=False)(answer.reason_phrase, about)
@@ -141,7 +140,7 @@ class MCPApplication:
                 await request_finished.asend(sender=sender)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the server's start and stop, which Django's application refuses to."""
+        """Handle the server's startup and shutdown, which Django's application does not."""
 
         async def received() -> asgi.Message:
             message = await receive()
@@ -161,14 +160,14 @@ class MCPApplication:
 
 
 def _served(path: str | None) -> dict[str, Served]:
-    """Return the views that answer, by their address in the URLconf."""
+    """Return the served views by their URL in the URLconf."""
     addresses = reachable()
     if not addresses:
         raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS}")
     if path is not None and path not in addresses:
         raise ImproperlyConfigured(
-            f"MCPApplication(path={path!r}): the URLconf does not serve the MCP endpoint there. It "
-            f"does at {', '.join(addresses)}: give one of these, or none for all of them."
+            f"MCPApplication(path={path!r}): the URLconf does not serve the MCP endpoint there, "
+            f"but at {', '.join(addresses)}: use one of these, or omit path to serve all of them."
         )
     found: dict[str, Served] = {}
     for address in addresses if path is None else [path]:
@@ -178,16 +177,16 @@ def _served(path: str | None) -> dict[str, Served]:
             found[address] = partial(kind, **vars(match.func)["view_initkwargs"]), match
     if not found:
         raise ImproperlyConfigured(
-            "MCPApplication cannot answer for the MCP endpoint's view, which is decorated or "
-            "overrides dispatch(), setup() or post(): all that would be left out. Override "
-            "get_server(), get_context(), admit() or open() instead, or serve the site by Django's "
-            "application alone."
+            "MCPApplication cannot serve the MCP endpoint's view, which is decorated or overrides "
+            "dispatch(), setup() or post(): these would be bypassed. Override get_server(), "
+            "get_context(), admit() or open() instead, or serve the site with Django's application "
+            "only."
         )
     return found
 
 
 def _direct(callback: Callable[..., object]) -> type[AsyncMCPView] | None:
-    """Return the asynchronous class of a view; None where more stands around it."""
+    """Return the asynchronous class of a view, or None if it is decorated or overridden."""
     kind: type[MCPView] = vars(callback)["view_class"]
     is_own = kind.dispatch is not View.dispatch or kind.setup is not View.setup
     posts = (MCPView.post, AsyncMCPView.post)

@@ -1,4 +1,4 @@
-"""Django's request of the direct lane, and who listens to its signals."""
+"""The request class of the direct lane, and the receivers of its signals."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from django.dispatch import Signal
 
 from mcp_bridge.transports.asgi import Scope
 
-# What Django itself has connected to the signals of requests.
+# Django's own receivers of request signals.
 _OF_DJANGO: Final = frozenset({close_caches, close_old_connections, reset_queries, reset_urlconf})
-# The receivers that each signal had when it was last asked for others, and whether it had.
+# The receivers of each signal at the last check, and whether others than Django's were found.
 _asked: dict[Signal, tuple[list[Any], bool]] = {}
-# The names in META of headers, by those that servers hand over, which are in lower case.
+# The names of headers in META, by their lowercase names from servers.
 _NAMES: Final[dict[bytes, str]] = {
     b"content-length": "CONTENT_LENGTH",
     b"content-type": "CONTENT_TYPE",
 }
-# Clients may send any, so that not all are kept.
+# Bounded, since clients may send any names.
 _MOST_NAMES: Final = 200
 
 
 class LaneRequest(ASGIRequest):
-    """Django's request; made in half the time, which is 7 % of a call, if nothing is special."""
+    """Django's request, created in half the time (saves 7 % of a call) if it is ordinary."""
 
     def __init__(self, scope: Scope, body_file: BytesIO) -> None:
         found = _attributes(scope, body_file) if _CAN_MAKE else None
@@ -38,7 +38,7 @@ class LaneRequest(ASGIRequest):
 
 
 def _attributes(scope: Scope, body_file: BytesIO) -> dict[str, Any] | None:
-    """Return the attributes of Django's request; None where its own code has to find them."""
+    """Return the attributes of Django's request; None if Django's code must compute them."""
     client, server, path = scope.get("client"), scope.get("server"), scope["path"]
     if not client or not server or scope.get("query_string") or get_script_prefix(scope):
         return None
@@ -57,7 +57,7 @@ def _attributes(scope: Scope, body_file: BytesIO) -> dict[str, Any] | None:
     }
     for name, value in scope["headers"]:
         key = _NAMES.get(name) or _learn(name)
-        # A header that came twice is joined.
+        # Django must join duplicate headers.
         if key is None or key in meta:
             return None
         meta[key] = value.decode("latin-1")
@@ -80,8 +80,8 @@ def _attributes(scope: Scope, body_file: BytesIO) -> dict[str, Any] | None:
 
 
 def _learn(name: bytes) -> str | None:
-    """Return the name in META of a header; None for one that Django treats in a way of its own."""
-    # With underscores it might be taken for another one.
+    """Return the name of a header in META; None for one that Django treats specially."""
+    # A name with underscores could be confused with another one.
     if b"_" in name or name == b"cookie" or name != name.lower():
         return None
     key = "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
@@ -91,7 +91,7 @@ def _learn(name: bytes) -> str | None:
 
 
 def _can_make() -> bool:
-    """Return whether Django's requests consist of what is known here."""
+    """Return whether Django's requests have exactly the attributes known here."""
     scope: Scope = {
         "type": "http",
         "method": "POST",
@@ -105,7 +105,7 @@ def _can_make() -> bool:
 
 
 def others_listen(signal: Signal, sender: object) -> bool:
-    """Return whether a signal of requests has receivers that are not Django's own."""
+    """Return whether a request signal has receivers other than Django's."""
     receivers, others = _asked.get(signal, (None, False))
     if signal.receivers != receivers:
         found = signal._live_receivers(sender)

@@ -1,4 +1,4 @@
-"""The threads of requests on the direct lane, each of which serves one request after another."""
+"""The request threads of the direct lane, each of which serves one request after another."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from django.utils.module_loading import import_string
 
 T = TypeVar("T")
 
-# Threads without a request that are kept, each with its connections to databases.
+# Idle threads to keep, each with its database connections.
 MOST_IDLE: Final = 32
 
 
 class RequestThread(ThreadPoolExecutor):
-    """A thread that serves one request after another, and cares for connections between them."""
+    """A thread that serves one request after another and maintains its connections."""
 
-    # asgiref's context of the request that has it, and what ends that.
+    # asgiref's context of the current request, and the token to reset it.
     lent: tuple[ThreadSensitiveContext, Token[ThreadSensitiveContext]]
 
     def __init__(self) -> None:
         super().__init__(max_workers=1, thread_name_prefix="mcp_bridge")
-        # How much it was given to do, and has done.
+        # The numbers of submitted and completed functions.
         self._given = self._done = 0
         self.is_fresh = True
         self._must_end = False
@@ -43,9 +43,9 @@ class RequestThread(ThreadPoolExecutor):
 
     async def run(self, function: Callable[[], None]) -> None:
         """
-        Run a function that raises nothing, as asgiref's ``sync_to_async`` does, at half its cost.
+        Run a function that never raises, like asgiref's ``sync_to_async`` at half the cost.
 
-        It is not waited for where this is cancelled, but its own coroutines are cancelled too.
+        If this is cancelled, it does not wait for the function, whose coroutines are cancelled too.
         """
         loop, context = asyncio.get_running_loop(), copy_context()
         tasks: list[asyncio.Task[Any]] = []
@@ -79,7 +79,7 @@ class RequestThread(ThreadPoolExecutor):
         try:
             if self.is_fresh:
                 self.is_fresh = False
-                # What Django does when a request starts.
+                # As Django does at the start of a request.
                 for each in _connections():
                     each.queries_log.clear()
                     each.close_if_unusable_or_obsolete()
@@ -88,18 +88,18 @@ class RequestThread(ThreadPoolExecutor):
             error = raised
             raise
         finally:
-            # By CONN_MAX_AGE; what is to be closed later, the next request closes.
+            # By CONN_MAX_AGE; connections that expire later are closed by the next request.
             self._must_end = any(
                 each.connection is not None and each.close_at is not None and each.close_at <= now()
                 for each in _connections()
             )
-            # Before anybody hears that it has: the next request may have the thread then.
+            # Before the waiter is notified, since the next request may then use the thread.
             self._done += 1
             if then is not None:
                 then(error)
 
     def end_request(self, closes_caches: bool) -> bool:
-        """Have it end the request. Returns False where something of the request still runs."""
+        """End the request in the thread. Returns False if part of the request is still running."""
         is_idle = self._given == self._done
         if self._must_end or closes_caches and any(caches.all(initialized_only=True)):
             super().submit(copy_context().run, _end)
@@ -109,29 +109,29 @@ class RequestThread(ThreadPoolExecutor):
 
 class RequestThreads:
     """
-    The threads of requests: each request has one to itself, which begins when it is first used.
+    A pool of request threads: each request has its own, which starts on first use.
 
-    Django makes a thread for each request under ASGI, and with it new connections to databases.
+    Django creates a thread for each request under ASGI, and with it new database connections.
     """
 
     def __init__(self) -> None:
         self._idle: list[RequestThread] = []
         backends = [import_string(str(each["BACKEND"])) for each in settings.CACHES.values()]
-        # Those of memcached have connections, most others none.
+        # memcached backends have connections, most others do not.
         self._closes_caches = any(each.close is not BaseCache.close for each in backends)
 
     def lend(self) -> RequestThread:
-        """Have a thread run what is thread-sensitive (asgiref's ``sync_to_async``) in this task."""
+        """Assign a thread to this task's thread-sensitive code (asgiref's ``sync_to_async``)."""
         thread = self._idle.pop() if self._idle else RequestThread()
         context = ThreadSensitiveContext()
         thread.lent = context, SyncToAsync.thread_sensitive_context.set(context)
-        # Given to ThreadSensitiveContext itself, asgiref would refuse what the tasks that a tool
-        # has begun, and not awaited, do in a thread after the answer.
+        # Not through ThreadSensitiveContext itself: asgiref would then refuse thread calls of tasks
+        # that a tool started and did not await, after the response.
         SyncToAsync.context_to_thread_executor[context] = thread
         return thread
 
     def take_back(self, thread: RequestThread) -> None:
-        """End the request that has lent a thread."""
+        """End the request that uses a thread."""
         context, token = thread.lent
         SyncToAsync.context_to_thread_executor.pop(context, None)
         SyncToAsync.thread_sensitive_context.reset(token)
@@ -141,7 +141,7 @@ class RequestThreads:
             _stop(thread)
 
     def stop(self) -> None:
-        """End the threads that serve no request, and their connections to databases."""
+        """End the idle threads and their database connections."""
         while self._idle:
             _stop(self._idle.pop())
 
@@ -172,6 +172,6 @@ def _stop(thread: RequestThread) -> None:
     thread.shutdown(wait=False)
 
 
-# What asgiref does in a thread around a function, so that ``async_to_sync`` finds its event loop.
+# asgiref's wrapper of functions in threads, so that ``async_to_sync`` finds its event loop.
 _HANDLER: Final = SyncToAsync(_end)
 _NO_ERROR: Final = (None, None, None)

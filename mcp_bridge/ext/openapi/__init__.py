@@ -1,4 +1,4 @@
-"""Operations of another service, by its OpenAPI document, as tools; imported when asked for."""
+"""The source of another service's operations, by its OpenAPI document; imported on access."""
 
 from __future__ import annotations
 

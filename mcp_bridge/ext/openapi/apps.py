@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class OpenAPIConfig(AppConfig):
-    """Brings the command ``mcp_openapi``."""
+    """The app that provides the command ``mcp_openapi``."""
 
     name = "mcp_bridge.ext.openapi"
     label = "mcp_bridge_openapi"

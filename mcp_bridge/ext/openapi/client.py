@@ -1,4 +1,4 @@
-"""A call of an operation: its request sent to the service, and the answer read."""
+"""Call an operation: send its request to the service and read the response."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 from mcp_bridge.sources.secrets import check_credential
 
-# Takes the call, and returns the headers that say to the service who asks.
+# A function that returns the headers that identify the caller of a call to the service.
 Headers = Callable[[ToolCall], Mapping[str, str]]
 
-# Characters of a path that need not be encoded in the part that the document gives.
+# Characters that need no encoding in the literal parts of a path.
 _LITERAL: Final = "/:@!$&'()*+,;=-._~%?"
 _PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
-# A header that ends a line would begin another one (RFC 9110, section 5.5).
+# A line break in a header would start another header (RFC 9110, section 5.5).
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[^\r\n\0]*")
 
@@ -33,12 +33,12 @@ logger = get_logger("mcp_bridge.ext.openapi")
 def call_service(
     outbound: Outbound, hook: Headers | None, mapped: MappedOperation, call: ToolCall
 ) -> CallToolResult:
-    """Return a service's answer as a result. Raises as read_answer() and the hook do."""
+    """Return a service's response as a result. Raises as read_answer() and the hook do."""
     request, operation = mapped.request(call.arguments), mapped.operation
     headers = _headers(request, {} if hook is None else hook(call), call)
     body = request.body if request.content_type is not None else None
     if body is None and operation.method in ("post", "put", "patch"):
-        # Some servers wait for a length.
+        # Some servers require a Content-Length.
         body = b""
     try:
         method, place = operation.method.upper(), target(operation.path, request)
@@ -57,7 +57,7 @@ def call_service(
 
 
 def _headers(request: OperationRequest, given: Mapping[str, str], call: ToolCall) -> dict[str, str]:
-    """Return all headers of a request; those of the hook win over what the model has sent."""
+    """Return all headers of a request; those of the hook override those from the model."""
     headers = {
         "accept": "application/json, */*;q=0.1",
         "user-agent": f"django-mcp-bridge/{mcp_bridge.__version__}",
@@ -68,7 +68,7 @@ def _headers(request: OperationRequest, given: Mapping[str, str], call: ToolCall
     for name, text in given.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
             # Without the value, which is a secret.
-            raise ValueError(f"the header {name!r} has a character that no header may have")
+            raise ValueError(f"the header {name!r} has a character that is not allowed in headers")
         check_credential(call, name, text)
         headers[name.lower()] = text
     return headers
@@ -76,7 +76,7 @@ def _headers(request: OperationRequest, given: Mapping[str, str], call: ToolCall
 
 def target(path: str, request: OperationRequest) -> str:
     """Return the path of an operation with its values, and the query string."""
-    # Every other part is the name of a parameter.
+    # Every second part is the name of a parameter.
     written = "".join(
         request.path.get(part, "") if number % 2 else quote(part, safe=_LITERAL)
         for number, part in enumerate(_PARAMETER.split(path))

@@ -1,4 +1,4 @@
-"""An OpenAPI document cut to the operations that a site has chosen, and all they refer to."""
+"""Cut an OpenAPI document to the operations that a site has chosen and all they refer to."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from mcp_bridge.protocol.text import quoted
 from mcp_bridge.schemas.openapi import nested
 from mcp_bridge.sources.operations.read import METHODS, Document, Operation, Unmappable
 
-# Far more than any document has: YAML can write few bytes that mean very many.
+# Far more than real documents have; few bytes of YAML can expand to very many values.
 _MAX_VALUES: Final = 2_000_000
-# The members of a document that stay; of those left out, "servers" is the one that misleads.
+# The members of a document that are kept; "servers" is omitted since it would mislead.
 _KEPT: Final = ("openapi", "info", "security")
 _SCALARS: Final = (str, bool, int, float)
-# Members whose values are data and hold no references.
+# Members whose values are data without references.
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
-# Members that map names of the author's choice, so that "default" may be one of them.
+# Members that map arbitrary names, so that "default" may be one of them.
 _NAMED: Final = frozenset(
     {"$defs", "callbacks", "content", "definitions", "dependentSchemas", "encoding", "headers"}
     | {"links", "parameters", "patternProperties", "properties", "responses"}
 )
-# Those of them in which a name that begins with "x-" is an extension.
+# Those in which names that begin with "x-" are extensions.
 _EXTENDED: Final = frozenset({"callbacks", "responses"})
-# Where in the components that stands which was somewhere else.
+# The key in the components for parts from elsewhere in the document.
 _MOVED: Final = "x-moved"
 
 
 class Cut:
     """
-    The chosen operations of a document, with all that they refer to in it.
+    The chosen operations of a document, with everything that they refer to in it.
 
-    References are followed from the chosen operations alone, and never from extensions, examples
-    and other data. ``data`` is the document, and ``missing`` has sentences on the references that
-    lead nowhere. Raises ValueError for a document that is none, is too large, or refers to others.
+    References are followed only from the chosen operations, and never from extensions, examples and
+    other data. ``data`` is the document, ``missing`` are sentences about unresolved references.
+    Raises ValueError for a document that is invalid, is too large, or refers to other documents.
     """
 
     def __init__(self, given: object, chooses: Callable[[Operation], bool]) -> None:
-        # Raises for another version, or for none.
+        # Raises for an unknown or missing version.
         self._document = Document(given if isinstance(given, dict) else {})
         self.missing: list[str] = []
         self._values = 0
-        # The places in the components that are still to be filled, each with its reference.
+        # The places in the components to be filled, each with its reference.
         self._waiting: list[tuple[tuple[str, str], str]] = []
         whole = self._document.data
         kept = {name: self._copy(whole[name], is_data=True) for name in _KEPT if name in whole}
         paths = dict(self._paths(chooses))
         filled: dict[str, dict[str, object]] = {}
         if schemes := nested(nested(whole, "components"), "securitySchemes"):
-            # Used or not.
+            # All of them, used or not.
             copies = {str(name): self._copy(each) for name, each in schemes.items()}
             filled["securitySchemes"] = copies
         done = set[tuple[str, str]]()
@@ -91,14 +91,14 @@ class Cut:
                 yield str(path), cast("dict[str, object]", self._copy(shared)) | chosen
 
     def _copy(self, value: object, among: str = "", *, is_data: bool = False) -> object:
-        """Return a copy; in data nothing is a reference. ``among`` is a member of _NAMED, or ""."""
+        """Return a copy; data does not have references. ``among`` is a member of _NAMED, or ""."""
         self._values += 1
         if self._values > _MAX_VALUES:
             raise ValueError(f"it has more than {_MAX_VALUES} values")
         if isinstance(value, list):
             return [self._copy(each, is_data=is_data) for each in value]
         if not isinstance(value, dict):
-            # YAML has more kinds of values than JSON.
+            # YAML has more types than JSON.
             return value if value is None or isinstance(value, _SCALARS) else str(value)
         result: dict[str, object] = {}
         for name, each in ((str(key), each) for key, each in value.items()):
@@ -113,7 +113,7 @@ class Cut:
         return result
 
     def _place(self, reference: str) -> str:
-        """Return the reference in the cut document to what a reference leads to."""
+        """Return the reference in the cut document to the target of a reference."""
         parts = unquote(reference).split("/")
         if parts[:2] == ["#", "components"] and len(parts) > 3:
             kind, name = (each.replace("~1", "/").replace("~0", "~") for each in parts[2:4])
@@ -122,7 +122,7 @@ class Cut:
         try:
             self._document.target(reference)
         except Unmappable:
-            self.missing.append(f"{quoted(reference)} leads nowhere")
+            self.missing.append(f"{quoted(reference)} does not exist")
             return reference
         last = re.sub(r"[^A-Za-z0-9_-]+", "_", parts[-1])
         name = f"{last[:40]}_{sha256(reference.encode()).hexdigest()[:8]}"
@@ -133,13 +133,13 @@ class Cut:
 def _refuse_outside(reference: object) -> None:
     if isinstance(reference, str) and not reference.startswith("#"):
         raise ValueError(
-            f"it refers to {quoted(reference)}, in another document: bundle them into one first, "
-            "as with npx @redocly/cli bundle FILE -o ONE.json"
+            f"it refers to {quoted(reference)}, in another document: bundle them first, for "
+            "example with npx @redocly/cli bundle FILE -o ONE.json"
         )
 
 
 def _outline(method: str, path: str, data: object) -> Operation:
-    """Return an operation with the members that patterns choose it by."""
+    """Return an operation with only the members that patterns match."""
     given: JSONObject = data if isinstance(data, Mapping) else {}
     outline = {name: given[name] for name in ("operationId", "tags", "deprecated") if name in given}
     item = {method: outline}

@@ -1,4 +1,4 @@
-"""The operations of a pinned OpenAPI document that a site has chosen."""
+"""The source of chosen operations of a pinned OpenAPI document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OpenAPISource(OperationSource[Operation]):
     is_outside = True
     known_options = {
         "document": ((str, Path), "a path"),
-        "server": (str, "an address"),
+        "server": (str, "a URL"),
         "operations": (list | tuple | Mapping, "a list of patterns, or a mapping to options"),
         "headers": (str, "the dotted path of a function"),
         "anonymous": (bool, "True or False"),
@@ -45,39 +45,39 @@ class OpenAPISource(OperationSource[Operation]):
     }
 
     lines_in = "operations"
-    not_served = "", "W060", "Take it out of 'operations', or have the document mended."
+    not_served = "", "W060", "Remove it from 'operations', or have the document fixed."
     unused = "W061", "Write an operationId, a method and a path (GET /reports/*), or tag:name."
 
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
         for name in ("document", "server", "operations"):
             if not options.get(name):
-                raise TypeError(f"it needs the option {name!r}")
+                raise TypeError(f"it requires the option {name!r}")
         if bool(options.get("headers")) is options.get("anonymous", False):
             raise TypeError(
-                "it needs the option 'headers', a function that says to the service who asks, or "
-                "'anonymous': True, and not both"
+                "it requires either the option 'headers', a function that identifies the caller to "
+                "the service, or 'anonymous': True, but not both"
             )
         if not re.fullmatch(r"[A-Za-z0-9_-]*", options.get("prefix", "")):
-            raise TypeError("its option 'prefix' has other characters than A-Z a-z 0-9 _ and -")
+            raise TypeError("its option 'prefix' has characters other than A-Z a-z 0-9 _ and -")
         if not is_https_or_loopback(options["server"]) and not options.get("insecure", False):
             raise TypeError(
-                "its server is reached without TLS, where others may read and change what is "
-                "sent: give an address with https, or 'insecure': True"
+                "its server does not use TLS, so others could read and change requests: set an "
+                "https URL, or 'insecure': True"
             )
         shared: Mapping[str, object] = {"permissions": options.get("permissions", [])}
         self._shared = options_in("operations", shared if options.get("permissions") else {})
         for line in self.lines:
             if not line.pattern.strip("*"):
-                raise TypeError(f"{line.pattern!r} is no operation: name those that are served")
-        # The document in place of that in the file, and its operations as they were mapped.
+                raise TypeError(f"{line.pattern!r} matches everything: name the operations")
+        # The document, which replaces that in the file, and its mapped operations.
         self.document: Document | None = None
         self.mapped: dict[str, MappedOperation] = {}
         # Takes an operation and a call of it.
         self._send: Callable[[MappedOperation, ToolCall], CallToolResult] | None = None
 
     def no_tools(self) -> tuple[str, str] | None:
-        return "its document has none of its operations", "Name operations that are there."
+        return "its document has none of its operations", "Name operations of the document."
 
     def found(self) -> Iterable[Operation]:
         if self.document is None:
@@ -86,21 +86,21 @@ class OpenAPISource(OperationSource[Operation]):
                 return []
         operations = list(self.document.operations())
         for each in self.document.errors:
-            hint = "Have the document mended; the other paths are served."
+            hint = "Have the document fixed; the other paths are served."
             self.report("W062", f"{self.place}: {each}", hint)
         return operations
 
     def options_of(self, operation: Operation) -> ToolOptions:
-        # A deprecated one has to be named exactly.
+        # A deprecated operation must be named exactly.
         tags = [] if operation.deprecated else [f"tag:{each}" for each in operation.tags]
         names = [each for each in (str(operation), operation.operation_id, *tags) if each]
         options = self.chosen_by(None, names, guarded=operation.deprecated)
         if options is None:
-            raise LeftOut("no line of 'operations' means it")
+            raise LeftOut("no line of 'operations' matches it")
         return options.under(self._shared)
 
     def chooses(self, operation: Operation) -> bool:
-        """Return whether a line means an operation."""
+        """Return whether a line matches an operation."""
         try:
             return self.options_of(operation) is not None
         except LeftOut:
@@ -118,7 +118,7 @@ class OpenAPISource(OperationSource[Operation]):
         output_schema = self.options.get("output_schemas", False)
         mapped = map_operation(self.document, operation, output_schema=output_schema)
         self.mapped[name] = mapped
-        # What a line says of it is not mixed with what its method promises.
+        # Hints of a line are not mixed with hints from the method.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
         return operation_tool(
             name,
@@ -128,24 +128,24 @@ class OpenAPISource(OperationSource[Operation]):
             hints={} if says else mapped.annotations,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
             target=f"{operation} at {self.options['server']}",
-            # Nothing is written here, and no transaction is to wait for another service.
+            # It does not write to databases, and transactions must not wait for another service.
             non_atomic=frozenset(connections),
             source=f"{Path(self.options['document']).name}: {operation}",
         )
 
     def _document(self) -> Document | None:
-        """Return the document, or None where it cannot be read, which is among the messages."""
+        """Return the document, or None with a message if it cannot be read."""
         try:
             return read_document(Path(self.options["document"]))
         except ValueError as why:
             text = f"Its document cannot be read: {first_line(why)}."
             hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
-            # The document may come with each build: no command stops for it.
+            # A build may create the document later, so this must not stop commands.
             self.report("W063", f"{self.place}: {text}", hint)
             return None
 
     def _sender(self) -> Callable[[MappedOperation, ToolCall], CallToolResult] | None:
-        """Return what sends calls to the service, or None, as for the document."""
+        """Return the function that sends calls to the service, or None with a message."""
         try:
             from mcp_bridge.ext.openapi.client import call_service
             from mcp_bridge.outbound.client import Outbound
@@ -154,12 +154,12 @@ class OpenAPISource(OperationSource[Operation]):
             self.report("E060", text, 'Run pip install "django-mcp-bridge[openapi]".')
             return None
         path, ca_file = self.options.get("headers"), self.options.get("ca_file")
-        hint = "Give the dotted path of a function that takes a ToolCall and returns a mapping."
+        hint = "Set the dotted path of a function that takes a ToolCall and returns a mapping."
         try:
             hook: Headers | None = import_string(path) if path else None
             if path and not callable(hook):
-                raise ImportError(f"{path} is no function")
-            hint = "Give addresses such as https://service.example/v2, and files that are there."
+                raise ImportError(f"{path} is not a function")
+            hint = "Set URLs such as https://service.example/v2, and files that exist."
             outbound = Outbound(
                 self.options["server"],
                 timeout=self.options.get("timeout", 10),
@@ -167,7 +167,7 @@ class OpenAPISource(OperationSource[Operation]):
                 ca_file=None if ca_file is None else str(ca_file),
             )
         except Exception as why:
-            # The module of the hook is the site's own, and may raise anything.
+            # The hook's module belongs to the site and may raise any exception.
             text = f"{self.place}: It cannot reach its service: {first_line(why)}."
             mend = mend_import(why)
             # The certificate file is not part of the site's code.
@@ -178,13 +178,13 @@ class OpenAPISource(OperationSource[Operation]):
 
 
 def read_document(path: Path) -> Document:
-    """Return the document in a file. Raises ValueError where there is none."""
+    """Return the document in a file. Raises ValueError if it cannot be read."""
     try:
         data = json.loads(path.read_bytes())
     except OSError as why:
         raise ValueError(f"{path}: {why.strerror}") from why
     except (ValueError, RecursionError) as why:
-        raise ValueError(f"{path} is no JSON: {first_line(why)}") from why
+        raise ValueError(f"{path} is not JSON: {first_line(why)}") from why
     if not isinstance(data, dict):
-        raise ValueError(f"{path} holds no object")
+        raise ValueError(f"{path} does not contain an object")
     return Document(data)

@@ -1,4 +1,4 @@
-"""Django's own types as parameters and results: models, choices, forms and serializers."""
+"""Support Django's types as parameters and results: models, choices, forms, serializers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SerializerAdapter(Adapter):
     """Subclasses of Serializer of Django REST framework, and lists of one."""
 
     def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
-        # Before the site imports serializers, no hint is one; to import them takes time.
+        # A hint cannot be a serializer unless the site has imported them, which is slow.
         if "rest_framework.serializers" not in sys.modules:
             return None
         from mcp_bridge.schemas.django.serializers import adapted

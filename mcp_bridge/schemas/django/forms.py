@@ -1,4 +1,4 @@
-"""A form class as a parameter: the procedure gets the valid form; and times as forms take them."""
+"""Support form classes as parameters (a procedure gets the valid form), and times as in forms."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HINTS: Final = hints.by_class(forms)
 
 
 class FormAdapter(Adapter):
-    """Subclasses of Form and ModelForm. Raises TypeError for a field that no JSON value fills."""
+    """Subclasses of Form and ModelForm. Raises TypeError for a field that JSON cannot fill."""
 
     def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
         if not (isinstance(hint, type) and issubclass(hint, forms.BaseForm)):
             return None
         if side == "result":
-            raise TypeError("a form is no result: return the values of it that are to be shown")
+            raise TypeError("a form cannot be a result: return the values to show instead")
         unbound = hint()
         enabled = {name: each for name, each in unbound.fields.items() if not each.disabled}
         fields = {name: _declared(hint, name, each) for name, each in enabled.items()}
@@ -48,7 +48,7 @@ class FormAdapter(Adapter):
                     (files if is_file else data)[unbound.add_prefix(name)] = sent
             form = hint(data, files)
             for field in form.fields.values():
-                # Other widgets read values as browsers send them: an absent box is one unticked.
+                # Other widgets expect values as browsers send them: an absent box is unchecked.
                 is_file = isinstance(field, forms.FileField)
                 field.widget = forms.FileInput() if is_file else forms.Widget()
             if not form.is_valid():
@@ -62,7 +62,7 @@ class FormAdapter(Adapter):
 def _declared(
     form: type[forms.BaseForm], name: str, field: forms.Field
 ) -> tuple[TypeHint, dict[str, Any]]:
-    """Return a form's field as a hint and the options of pydantic's ``Field``."""
+    """Return a form field as a hint and the options of pydantic's ``Field``."""
     choices = _fixed_choices(form, name, field)
     hint = _hint(name, field, choices)
     texts: tuple[object, ...] = (field.label, field.help_text)
@@ -79,7 +79,7 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
     if isinstance(field, forms.ModelChoiceField):
         key = key_hint(field.queryset, field.to_field_name)
         if isinstance(field, forms.ModelMultipleChoiceField):
-            # It makes a set of them, and for each a query that is not sent, which takes as long.
+            # The form field makes a set of them, and prepares a query for each, which is as slow.
             several = hints.list_of(key, field, None, hints.MOST_LOOKED_UP)
             return annotate(several, AfterValidator(check_hashes))
         return key
@@ -87,18 +87,18 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
         return hints.FILE
     least = 1 if field.required else None
     if isinstance(field, forms.ChoiceField):
-        # Forms compare texts, also where the values that they offer are numbers.
+        # Forms compare strings, even if the values of the choices are numbers.
         choice: TypeHint = Literal[tuple(value for value, _ in choices)] if choices else str
         several = isinstance(field, forms.MultipleChoiceField)
         return hints.list_of(choice, field, least) if several else choice
     hint = hints.nearest(_HINTS, field)
     if hint is None:
-        raise TypeError(f"the form field {name!r} is a {type(field).__name__}: no JSON fills it")
+        raise TypeError(f"the form field {name!r} ({type(field).__name__}) cannot be JSON")
     if hint is bool and field.required and not isinstance(field, forms.NullBooleanField):
-        # A required box is one that has to be ticked.
+        # A required checkbox must be checked.
         return Literal[True]
     if hint in (Any, uuid.UUID):
-        # Their fields are of texts, which may have a length; JSON values and UUIDs have none.
+        # Their fields are CharFields, which may have a length; JSON values and UUIDs do not.
         return hint
     return hints.with_bounds(hint, field, least if isinstance(field, forms.CharField) else None)
 
@@ -106,7 +106,7 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
 def _fixed_choices(
     form: type[forms.BaseForm], name: str, field: forms.Field
 ) -> Sequence[_Choice] | None:
-    """Return the choices of a field, or None for those of a function or of ``__init__``."""
+    """Return the choices of a field, or None if a function or ``__init__`` provides them."""
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
     declared = getattr(form, "base_fields", {}).get(name)
@@ -114,7 +114,7 @@ def _fixed_choices(
 
 
 def _errors(kind: type[forms.BaseForm], form: forms.BaseForm) -> Iterator[hints.FieldError]:
-    """Yield the errors of a form, with the choices of a field whose schema cannot tell them."""
+    """Yield the errors of a form, with the choices of a field whose schema cannot list them."""
     for name, errors in form.errors.get_json_data().items():
         field = form.fields.get(name)
         for error in errors:
@@ -126,7 +126,7 @@ def _errors(kind: type[forms.BaseForm], form: forms.BaseForm) -> Iterator[hints.
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
-    """Return a time as the site keeps it. Raises pydantic's error for one that its zone has not."""
+    """Return a time in the site's zone. Raises pydantic's error if it does not exist there."""
     if not settings.USE_TZ and timezone.is_aware(value):
         default = timezone.get_default_timezone()
         try:
@@ -143,7 +143,7 @@ def in_site_time(value: datetime.datetime) -> datetime.datetime:
 
 
 def without_offset(value: datetime.time) -> datetime.time:
-    """Return a time. Raises pydantic's error for one with an offset, which no database stores."""
+    """Return a time. Raises pydantic's error for one with an offset: databases do not store it."""
     if value.tzinfo is not None:
         raise PydanticCustomError("time_offset", "has an offset from UTC; leave it out")
     return value

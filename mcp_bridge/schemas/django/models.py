@@ -1,4 +1,4 @@
-"""A model class as a parameter: a caller sends an id, the procedure gets the instance; choices."""
+"""Support model classes as parameters (callers send ids, procedures get instances), and choices."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ _HINTS: Final[Mapping[type, TypeHint]] = {
     models.UUIDField: uuid.UUID,
 }
 _CONSTRAINTS: Final = (FieldInfo, BaseMetadata, GroupedMetadata)
-# The integers that every database of Django's can compare a column with.
+# The range of integers that all of Django's databases can compare with a column.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """
-    The unique field by which a caller names an instance, instead of the primary key.
+    The unique field by which callers identify an instance, instead of the primary key.
 
-    ``Annotated[Article, Lookup("slug")]``, and the same around or within ``list[Article]``.
+    ``Annotated[Article, Lookup("slug")]``, also around or within ``list[Article]``.
     """
 
     field: str
 
     def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
-        """Return the schema of an instance, so that any pydantic model may have such a member."""
+        """Return the schema of an instance, so that pydantic models may have such members."""
         several = get_origin(source) is list
         model = get_args(source)[0] if several else source
         if not _is_model(model):
             raise TypeError(
-                f"Lookup({self.field!r}) has to stand beside a model class or a list of one: "
+                f"Lookup({self.field!r}) must annotate a model class or a list of one: "
                 f"Annotated[Article, Lookup({self.field!r})] | None"
             )
         instance = core_schema.is_instance_schema(model, metadata={BESIDE: (self,)})
@@ -66,30 +66,30 @@ class ModelAdapter(Adapter):
     def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
         if side == "result" and _is_model(hint):
             raise TypeError(
-                f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
-                "with members of the same names, or by a serializer"
+                f"{hint.__name__} cannot be a result: declare the members to show as a dataclass "
+                "with the same names, or as a serializer"
             )
         kind = get_origin(hint) or hint
         if isinstance(kind, type) and issubclass(kind, models.QuerySet | BaseManager):
             raise TypeError(
-                "a queryset is no parameter: take list[Article], which is one query"
+                "QuerySet cannot be a parameter; use list[Article] (one query)"
                 if side == "parameter"
-                else "a queryset as a result has no shape: say list[Row], of a dataclass"
+                else "QuerySet cannot be a result; use list[Row] with a dataclass Row"
             )
         several = get_origin(hint) is list
         model, inner = split_annotated(get_args(hint)[0] if several else hint)
         if side == "result" or not _is_model(model):
             return None
         if model._meta.abstract:
-            text = "is abstract, and no row is of it: take a model that inherits from it"
+            text = "is abstract and does not have rows: use a model that inherits from it"
             raise TypeError(f"{model.__name__} {text}")
         lookups = [each.field for each in (*inner, *metadata) if isinstance(each, Lookup)]
         key, find = _finder(model, lookups[0] if lookups else model._meta.pk.name, several)
         if several:
-            # Other metadata of an item would be applied before there is an instance.
+            # Other metadata of an item would be applied before the instance exists.
             kept = [each for each in inner if isinstance(each, _CONSTRAINTS)]
             key = hints.list_of(annotate(key, *kept))
-        # Constraints are of the value that is sent; other metadata is of the instance.
+        # Constraints apply to the value sent, other metadata to the instance.
         constraints = [each for each in metadata if isinstance(each, _CONSTRAINTS)]
         others = [each for each in metadata if not isinstance(each, (*_CONSTRAINTS, Lookup))]
         return annotate(key, *constraints, AfterValidator(find), *others)
@@ -115,12 +115,12 @@ class ChoicesAdapter(Adapter):
 def _finder(
     model: type[models.Model], name: str, several: bool
 ) -> tuple[TypeHint, Callable[[Any], object]]:
-    """Return the hint of a unique field, and what finds the instance or instances of a value."""
+    """Return the hint of a unique field, and a function that finds a value's instance or list."""
     field = model._meta.get_field(name)
     if not (isinstance(field, models.Field) and field.unique):
-        raise TypeError(f"{model.__name__}.{name} is not unique, so it names no one instance")
+        raise TypeError(f"{model.__name__}.{name} is not unique, so it cannot identify instances")
     noun, words, linked = str(model._meta.verbose_name_raw), field.name.replace("_", " "), field
-    # "page id" for the link of a page's child to the page.
+    # "page id" for the parent link of a child of Page.
     while isinstance(linked, models.ForeignKey) and linked.remote_field.parent_link:
         linked = linked.target_field
         words = f"{linked.model._meta.verbose_name_raw} {linked.name.replace('_', ' ')}"
@@ -128,10 +128,10 @@ def _finder(
 
     def find(sent: Any) -> object:
         keys = sent if several else [sent]
-        # A database raises errors of its own for keys that no column can hold.
+        # Databases raise errors for keys that are out of range for a column.
         askable = [key for key in keys if not isinstance(key, int) or _LEAST <= key <= _MOST]
         check_hashes(askable)
-        # The name of a relation would give the instance that it leads to.
+        # The relation's own name would return the related instance.
         found = model._default_manager.in_bulk(askable, field_name=field.attname)
         missing: list[hints.FieldError] = []
         for index, key in enumerate(keys):
@@ -148,14 +148,14 @@ def _finder(
 
 
 def key_hint(queryset: Any, name: str | None) -> TypeHint:
-    """Return the hint of a field, by default the primary key. Raises TypeError if there is none."""
+    """Return the hint of a field (default: the primary key). Raises TypeError if it has none."""
     options = queryset.model._meta
     field = options.get_field(name or options.pk.name)
     while field.remote_field is not None:
         field = field.target_field
     hint = hints.nearest(_HINTS, field)
     if hint is None:
-        raise TypeError(f"{field.model.__name__}.{field.name} has no type that JSON can name")
+        raise TypeError(f"{field.model.__name__}.{field.name} has a type without a JSON equivalent")
     return hints.with_bounds(str, field) if hint is str else hint
 
 

@@ -1,9 +1,9 @@
 """
-Serializers of Django REST framework as parameters and results.
+Support serializers of Django REST framework as parameters and results.
 
-Django REST framework looks each item of a list of related fields, and of values that have to be
-unique, up by a query of its own. So such a list has at most MOST_LOOKED_UP items unless its author
-says otherwise, which the schema tells, and all of them in one argument have no more.
+Django REST framework runs a query for each item of a list of related fields or of unique values. So
+such a list has at most MOST_LOOKED_UP items, as the schema shows, unless its author sets another
+bound, and all such lists in one argument together have no more.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _READ: Final[Mapping[type, type]] = {
     serializers.IntegerField: int,
     serializers.StringRelatedField: str,
 }
-# The format of JSON Schema, and the setting of the format that Django REST framework writes.
+# The format in JSON Schema, and the setting for the format that Django REST framework writes.
 _DATES: Final[Mapping[type, tuple[str, str]]] = {
     serializers.DateField: ("date", "DATE_FORMAT"),
     serializers.DateTimeField: ("date-time", "DATETIME_FORMAT"),
     # The format "time" requires an offset.
     serializers.TimeField: ("", "TIME_FORMAT"),
 }
-# The class of the items of lists and dicts that were given no child.
+# The class of the items of lists and dicts without a child.
 _UNTYPED: Final = type(serializers.ListField().child)
 
 
 def adapted(hint: object, metadata: tuple[object, ...], side: Side) -> object:
-    """Return the hint of a Serializer or of a list of one on a side; None for another."""
+    """Return the hint of a Serializer, or a list of one, on a side; None for other hints."""
     many = get_origin(hint) is list
     kind = get_args(hint)[0] if many else hint
     if not (isinstance(kind, type) and issubclass(kind, serializers.Serializer)):
@@ -59,7 +59,7 @@ def adapted(hint: object, metadata: tuple[object, ...], side: Side) -> object:
 def _parameter(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
     shape: Any = kind(many=many)
     if many:
-        # The bound that the hint gives the list.
+        # The bound of the list in the hint.
         parts = [part for it in metadata for part in getattr(it, "metadata", [it])]
         bounds = (getattr(part, "max_length", None) for part in parts)
         shape.max_length = next(filter(None, bounds), shape.max_length)
@@ -69,8 +69,8 @@ def _parameter(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHin
         data = hints.sent_values(values)
         if has_lookups and (found := _lookups(shape, data)) > hints.MOST_LOOKED_UP:
             text = (
-                f"The lists in it have {found:,} items together that are looked up one by one, and "
-                f"at most {hints.MOST_LOOKED_UP:,} are taken: send the rest in further calls"
+                f"Its lists have {found:,} items in total that are looked up one by one, but at "
+                f"most {hints.MOST_LOOKED_UP:,} are allowed: send the rest in further calls"
             )
             raise hints.validation_error(kind.__name__, [("too_many", text, ())])
         serializer = kind(data=data, many=many)
@@ -84,7 +84,7 @@ def _parameter(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHin
 def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
     def represented(value: object) -> object:
         if value is None:
-            # A serializer of None would represent an empty form; None has its own branch.
+            # A serializer of None would represent an empty form; the schema has a null branch.
             raise PydanticSerializationUnexpectedValue("there is nothing to represent")
         if not isinstance(value, serializers.BaseSerializer):
             value = kind(value, many=many)
@@ -95,7 +95,7 @@ def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
 
 
 def _lookups(field: Any, value: object) -> int:
-    """Return how many items of lists in a value are looked up, each by a query of its own."""
+    """Return the number of list items in a value that are looked up with one query each."""
     if field.read_only:
         return 0
     if (child := _child(field)) is None:
@@ -106,16 +106,16 @@ def _lookups(field: Any, value: object) -> int:
         return 0
     within = [_lookups(child, each) for each in items]
     if getattr(field, "max_length", None) is not None:
-        # Its author has accounted for the items: it counts as much as the largest of them.
+        # Its author has set a bound: it counts as much as its most expensive item.
         return max(within, default=0)
     return sum(within) + (len(items) if _has_lookups(child, in_lists=False) else 0)
 
 
 def _has_lookups(field: Any, *, in_lists: bool = True) -> bool:
-    """Return whether a value asks the database, or also what is in lists in it."""
+    """Return whether a value needs queries, optionally including the items of its lists."""
     if field.read_only:
         return False
-    # Validators of unique values and of those for a date have one.
+    # Validators for unique and unique-for-date values have one.
     is_compared = any(hasattr(each, "queryset") for each in field.validators)
     below = [each for _, each in _members(field)]
     if in_lists and (child := _child(field)) is not None:
@@ -155,7 +155,7 @@ def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator
 
 
 def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
-    """Return the hint of the values that a field takes or represents; Any for unknown ones."""
+    """Return the hint of the values that a field takes or represents; Any if unknown."""
     described = spectacular.override_hint(field, direction)
     if described is None and direction == "response" and spectacular.represents_itself(field):
         own = type(field)
@@ -176,7 +176,7 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     hint = hints.nearest(_WRITTEN, field) or spectacular.inferred_hint(field, direction)
     if hint is None:
         kind = type(field).__name__
-        raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
+        raise TypeError(f"the field {field.field_name!r} ({kind}) cannot be JSON")
     blank = not isinstance(field, serializers.CharField) or field.allow_blank
     return hints.with_bounds(hint, field, None if blank else 1)
 
@@ -189,7 +189,7 @@ def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
 
 
 def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
-    """Return the hint of a field that is alike in both directions but for its items, or None."""
+    """Return the hint of a field that differs between directions only in its items, or None."""
     least = None if getattr(field, "allow_empty", True) else 1
     child = _child(field)
     is_looked_up = direction == "request" and child is not None and _has_lookups(child)
@@ -211,19 +211,19 @@ def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None
         return hints.list_of(choice, field, least) if several else choice
     if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
         name = getattr(field, "slug_field", None)
-        # The type at the end of a path through relations is left to the database.
+        # The type of a path through relations is left to the database.
         queryset = getattr(field, "queryset", None)
         return Any if queryset is None or "__" in (name or "") else key_hint(queryset, name)
     return Any if isinstance(field, _UNTYPED) else None
 
 
 def _is_decided_later(field: Any) -> bool:
-    """Return whether each call decides on the choices: a function gives them, or the serializer."""
+    """Return whether a function or the serializer determines the choices at each call."""
     return not hints.is_fixed(field, _declared(field))
 
 
 def _declared(field: Any) -> Any:
-    """Return the field that a serializer's class declares, or its model's, or None."""
+    """Return the field that a serializer's class or its model declares, or None."""
     parent = field.parent
     if isinstance(parent, serializers.ListField | serializers.DictField):
         return getattr(_declared(parent), "child", None)
@@ -234,7 +234,7 @@ def _declared(field: Any) -> Any:
 
 
 def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
-    """Return a model of what a serializer takes, or a TypedDict, since pydantic writes it as is."""
+    """Return a model for input, or a TypedDict for output, which pydantic writes unchanged."""
     kind = type(serializer)
     text = spectacular.override_value(serializer, "description", kind.__dict__.get("__doc__"))
     doc = None if text is None else str(text)
@@ -254,12 +254,12 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
             options["json_schema_extra"] = {"deprecated": True}
         if direction == "response":
             hint = annotate(_nullable_hint(field, "response"), Field(**options))
-            # A dotted source is left out if a relation on the way is null.
+            # A dotted source is omitted if a relation in the path is null.
             is_sent = (field.required or field.read_only) and "." not in (field.source or "")
             members[name] = hint if is_sent else NotRequired[hint]
             continue
         if not field.required:
-            # The schema shows no default where there is only a factory; the value is never used.
+            # With only a factory, the schema shows no default; its value is never used.
             is_null = field.default is None and field.allow_null
             simple = is_null or isinstance(field.default, str | int | float | bool)
             options |= {"default": field.default} if simple else {"default_factory": lambda: None}
@@ -280,7 +280,7 @@ def _read_value(field: _Field) -> TypeHint:
     date = hints.nearest(_DATES, field)
     if date is not None:
         name, setting = date
-        # The format may be the site's own, and None leaves the value to the renderer.
+        # The format may be custom, and None leaves the value to the renderer.
         used = getattr(field, "format", getattr(api_settings, setting))
         if used is None:
             return Any

@@ -1,4 +1,4 @@
-"""The hints of serializers and fields that a site describes to drf-spectacular, where it is one."""
+"""Read the hints of serializers and fields that a site declares for drf-spectacular."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Direction: TypeAlias = Literal["request", "response"]
 
 
 def override_hint(field: object, direction: Direction) -> TypeHint | None:
-    """Return the hint that the site gives by ``@extend_schema_field`` or an extension, or None."""
+    """Return the hint from ``@extend_schema_field`` or an extension, or None."""
     if not apps.is_installed("drf_spectacular"):
         return None
     from drf_spectacular import extensions
@@ -52,13 +52,13 @@ def override_value(serializer: object, name: str, default: Any) -> Any:
 
 
 def represents_itself(field: Any) -> bool:
-    """Return whether a field or a serializer has its own ``to_representation()``."""
+    """Return whether a field or serializer overrides ``to_representation()``."""
     module: str = type(field).to_representation.__module__
     return module.partition(".")[0] != "rest_framework"
 
 
 def inferred_hint(field: object, direction: Direction, extension: Any = None) -> TypeHint | None:
-    """Return drf-spectacular's hint of a field or a serializer's extension; None for a guess."""
+    """Return drf-spectacular's hint of a field or serializer extension; None if it is a guess."""
     if not apps.is_installed("drf_spectacular"):
         return None
     from drf_spectacular.openapi import AutoSchema
@@ -73,7 +73,7 @@ def inferred_hint(field: object, direction: Direction, extension: Any = None) ->
         if extension:
             schema = extension.map_serializer(auto_schema, direction)
         else:
-            # Its name is private, though the documentation of extensions has them call it.
+            # Private by name, but documented for use by extensions.
             schema = auto_schema._map_serializer_field(field, direction)
     if warnings or not schema:
         return None
@@ -81,7 +81,7 @@ def inferred_hint(field: object, direction: Direction, extension: Any = None) ->
 
 
 def as_json(described: object) -> Any:
-    """Return what drf-spectacular made as JSON has it: decimals as numbers, lazy texts as texts."""
+    """Return drf-spectacular's output as JSON: decimals as numbers, lazy texts as strings."""
     text = json.dumps(
         described, default=lambda each: float(each) if isinstance(each, Decimal) else str(each)
     )
@@ -102,12 +102,12 @@ def collected_warnings() -> Iterator[list[str]]:
 
 
 def _hint(schema: dict[str, Any], direction: Direction, components: dict[str, Any]) -> TypeHint:
-    """Return the hint of a schema of OpenAPI."""
+    """Return the hint of an OpenAPI schema."""
     nullable = schema.pop("nullable", False)
     if isinstance(schema.get("type"), list) and "null" in schema["type"]:
         nullable = True
         schema["type"] = [each for each in schema["type"] if each != "null"]
-    # The property that holds it has its own.
+    # The property that contains it has its own.
     for key in ("title", "default"):
         schema.pop(key, None)
     side = Side.INPUT if direction == "request" else Side.OUTPUT
@@ -115,7 +115,7 @@ def _hint(schema: dict[str, Any], direction: Direction, components: dict[str, An
     name = "schema by drf-spectacular"
     whole = document.within_bounds(document.convert(schema, side), side, name)
     if "$defs" in whole:
-        raise TypeError("drf-spectacular describes it by a schema that contains itself")
+        raise TypeError("drf-spectacular describes it with a recursive schema")
     validator = SchemaValidator(whole, name)
 
     def conform(value: object) -> object:
@@ -125,5 +125,5 @@ def _hint(schema: dict[str, Any], direction: Direction, components: dict[str, An
         return value
 
     hint = annotate(Any, AfterValidator(conform), WithJsonSchema({**whole}))
-    # Whether null may be sent is decided by the serializer.
+    # For requests, the serializer decides whether null is allowed.
     return hint | None if nullable and direction == "response" else hint

@@ -1,1 +1,1 @@
-"""Calls of views of this process: where they stand, the request, and the result of the answer."""
+"""In-process calls of views: their routes, the request, and the result from the response."""

@@ -1,4 +1,4 @@
-"""Calls of views through the callback that the URLconf has, without its middleware, by tools."""
+"""Call views for tools through their callbacks in the URLconf, without middleware."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from mcp_bridge.sources.operations.answers import Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
 ACCEPT: Final = "application/json, */*;q=0.1"
-# What a view reads of where the client is. Never its Authorization and its cookies, which open the
-# endpoint, nor what a proxy says of who it is.
+# Keys that describe the client's location. Never its Authorization or cookies, which authenticate
+# at the endpoint, nor headers in which a proxy identifies it.
 _META: Final = (
     *("REMOTE_ADDR", "REMOTE_HOST", "SERVER_NAME", "SERVER_PORT"),
     *("SERVER_PROTOCOL", "SERVER_SOFTWARE", "HTTP_HOST", "HTTP_X_REAL_IP", "HTTP_USER_AGENT"),
@@ -41,7 +41,7 @@ _META: Final = (
     *("HTTP_X_FORWARDED_PORT", "HTTP_X_FORWARDED_PREFIX", "HTTP_X_FORWARDED_PROTO"),
     *("HTTP_X_FORWARDED_SCHEME", "HTTP_X_FORWARDED_SSL"),
 )
-# Attributes that belong to one request; what else middleware has put on the client's is taken over.
+# Attributes that belong to one request; others, set by middleware, are copied from the client's.
 _OWN: Final = frozenset(
     (
         *("GET", "POST", "FILES", "COOKIES", "META", "headers", "environ", "scope"),
@@ -51,23 +51,23 @@ _OWN: Final = frozenset(
         *("upload_handlers", "mcp_call", "mcp_context"),
     )
 )
-# What Django answers with status 500 where a view raises it, though tools may raise it for callers.
+# Exceptions of views that Django answers with status 500, though tools may raise them for callers.
 _UNHANDLED: Final = (APIException, ObjectDoesNotExist, ValidationError)
 _EMPTY: Final = OperationRequest()
 
 
 class ViewFailed(Exception):
-    """A view has failed as it does with status 500; the cause is what it raised."""
+    """Raised if a view fails with status 500; the cause is the view's exception."""
 
 
 class InProcessRequest(WSGIRequest):
     """
-    A request of the caller of a tool to a view of this process.
+    A request from the caller of a tool to a view of this process.
 
-    It has what middleware has put on the client's request, as its site and its tenant, and of that
-    one's headers only where the client is. Whatever caches by Authorization or by cookie does so by
-    user. Its session and its messages are kept nowhere. ``mcp_context`` is the tool's Context, and
-    ``mcp_call`` the ToolCall of which it is the request, if any.
+    It has the attributes that middleware set on the client's request, such as site and tenant, and
+    only those of its headers that describe the client's location. Caches that vary by Authorization
+    or cookie vary by user. The session and messages are not stored. ``mcp_context`` is the tool's
+    Context, and ``mcp_call`` the ToolCall that it belongs to, if any.
     """
 
     mcp_call: ToolCall | None = None
@@ -83,7 +83,7 @@ class InProcessRequest(WSGIRequest):
         environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
         environ |= {name: given[name] for name in _META if name in given}
         environ |= {"REQUEST_METHOD": method, "QUERY_STRING": sent.query}
-        # Bytes of UTF-8, as WSGI has them (PEP 3333, "Unicode Issues").
+        # UTF-8 bytes decoded as Latin-1, as WSGI requires (PEP 3333, "Unicode Issues").
         for name, text in (("SCRIPT_NAME", given.get("SCRIPT_NAME", "")), ("PATH_INFO", path)):
             environ[name] = text.encode().decode("latin-1")
         if sent.content_type:
@@ -92,16 +92,16 @@ class InProcessRequest(WSGIRequest):
             environ[f"HTTP_{name.upper().replace('-', '_')}"] = value
         user: Any = context.user
         if user is not None and user.is_authenticated:
-            # What a cache tells a user by. Nobody else can make it, since over HTTP a cache would
-            # give its answer to whoever sends it; it opens nothing else.
+            # A per-user cache key. It cannot be forged, since over HTTP a cache would serve its
+            # response to any client that sends it. It is not a credential.
             text = f"{user._meta.label}:{user.pk}"
             key = salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
             environ |= {"HTTP_AUTHORIZATION": f"MCP {key}", "HTTP_COOKIE": f"mcp={key}"}
         scheme = getattr(outer, "scheme", "http")
         super().__init__({**environ, "wsgi.input": BytesIO(sent.body), "wsgi.url_scheme": scheme})
-        # Without the limit of what is kept in memory, where it is already.
+        # Bypasses Django's size limit, since the body is in memory already.
         self._body = sent.body
-        # The caller's credential was no cookie.
+        # The caller's credential is not a cookie, so CSRF is not possible.
         self._dont_enforce_csrf_checks = True
         self.user = user
         self.session = SessionStore()
@@ -115,11 +115,11 @@ class InProcessRequest(WSGIRequest):
 @dataclass(frozen=True, kw_only=True)
 class ViewCaller:
     """
-    Calls the view at a route as its callback in the URLconf, with all of its decorators.
+    A caller of the view at a route through its callback in the URLconf, with all decorators.
 
-    ``view`` is called in place of the callback, where it is given; ``prepare`` is given the request
-    first. ``fixed`` are values for parameters of the path that are no arguments, ``query`` and
-    ``accept`` likewise. A redirect may lead to one of ``callbacks``.
+    ``view``, if given, is called instead of the callback; ``prepare`` receives the request first.
+    ``fixed``, ``query`` and ``accept`` are values for path parameters, query string and Accept
+    header that are not arguments. A redirect may lead to one of ``callbacks``.
     """
 
     route: Route
@@ -140,7 +140,7 @@ class ViewCaller:
 
     @property
     def invoke(self) -> Callable[[ToolCall], Any]:
-        """What calls the view: a coroutine function where the view is one."""
+        """The function that calls the view: a coroutine function if the view is one."""
         return self._call if self.is_async else lambda call: drive(self._call(call))
 
     async def _call(self, call: ToolCall) -> CallToolResult:
@@ -157,7 +157,7 @@ class ViewCaller:
                 raise ViewFailed(f"The view answered with status {response.status_code}.")
             body = await self._body(response)
         finally:
-            # Files that were sent may be open.
+            # Uploaded files may be open.
             request.close()
         if 300 <= response.status_code < 400 and "Location" in response.headers:
             return self._redirected(request, response.headers["Location"])
@@ -166,7 +166,7 @@ class ViewCaller:
         return read_answer(answer, self.mapped)
 
     def _request(self, call: ToolCall) -> tuple[InProcessRequest, ResolverMatch]:
-        """Return the request, and its match. Raises Http404 where a value leads elsewhere."""
+        """Return the request and its match. Raises Http404 if a value leads to another view."""
         wanted = self.mapped.request(call.arguments)
         values = {name: unquote(text) for name, text in wanted.path.items()}
         query = "&".join(filter(None, (wanted.query, self.query)))
@@ -177,7 +177,7 @@ class ViewCaller:
         try:
             match = get_resolver(self.urlconf).resolve(request.path_info)
         except Http404:
-            # The text of Django's own has all patterns of the site.
+            # The text of Django's exception lists all patterns of the site.
             raise Http404 from None
         if match.func is not self.route.callback or match.route != self.route.route:
             raise Http404
@@ -187,14 +187,14 @@ class ViewCaller:
         return request, match
 
     async def _body(self, response: Any) -> bytes:
-        """Return the body of a response. Raises ToolError where it cannot be sent."""
+        """Return the body of a response. Raises ToolError if it cannot be sent."""
         left, parts = conf.MAX_RESULT_BYTES, list[bytes]()
         try:
             if not response.streaming:
                 return bytes(response.content)
             content = response.streaming_content
             if isinstance(content, AsyncIterable) and not self.is_async:
-                raise ToolError("This view streams its answer, which cannot be sent here.")
+                raise ToolError("This view streams its response, which is not supported here.")
             async for part in content if isinstance(content, AsyncIterable) else _each(content):
                 left -= len(part)
                 if left < 0:
@@ -203,13 +203,13 @@ class ViewCaller:
                 parts.append(part)
             return b"".join(parts)
         finally:
-            # Its close() sends request_finished, upon which Django closes the caller's connections.
+            # close() would send request_finished, and Django would close the caller's connections.
             closers: list[Callable[[], object]] = getattr(response, "_resource_closers", [])
             while closers:
                 closers.pop()()
 
     def _redirected(self, request: InProcessRequest, location: str) -> CallToolResult:
-        """Return where a view leads, which has to be another tool's; else it is a login page."""
+        """Return the target of a redirect to another tool. Raises ToolError for other pages."""
         parts = urlsplit(request.build_absolute_uri(location))
         path = parts.path.removeprefix(request.META["SCRIPT_NAME"].rstrip("/"))
         with suppress(Http404):
@@ -218,7 +218,7 @@ class ViewCaller:
                 written = encode({"location": location})
                 return CallToolResult.of_json(written.decode(), written, written)
         told = " ".join(map(str, request._messages))
-        raise ToolError(told or f"The view leads to another page, {parts.path}, and has no answer.")
+        raise ToolError(told or f"The view redirects to another page, {parts.path}, without data.")
 
 
 async def _each(parts: Iterable[bytes]) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""The addresses of a URLconf."""
+"""The routes of a URLconf."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
 class UnreadableRoute(ValueError):
-    """No path can be made of a route."""
+    """Raised if a route cannot be converted to a path."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route:
-    """An address. ``callback`` is what the URLconf has: the view with all of its decorators."""
+    """A route. ``callback`` is the view in the URLconf, with all of its decorators."""
 
     patterns: tuple[Any, ...] = ()
     callback: Any = None
     name: str = ""
     namespaces: tuple[str, ...] = ()
     app_names: tuple[str, ...] = ()
-    # The arguments that the URLconf itself gives the view.
+    # The extra arguments of the view in the URLconf.
     fixed: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
-        """The template with the fixed arguments: where a call goes."""
+        """The template with the fixed arguments: the target of calls."""
         words = (
             f"{name}={repr(each) if isinstance(each, _PLAIN) else dotted_name(each)}"
             for name, each in sorted(self.fixed.items())
@@ -52,15 +52,15 @@ class Route:
 
     @property
     def pattern(self) -> str:
-        """The patterns, one after the other, in the active language."""
+        """The concatenated patterns, in the active language."""
         return "".join(map(str, self.patterns))
 
     @property
     def route(self) -> str:
-        """The same as Django puts it into ResolverMatch.route."""
+        """The route as in Django's ResolverMatch.route."""
         *before, route = map(str, self.patterns)
         for each in reversed(before):
-            # Where nothing stands before it, a regular expression keeps its "^".
+            # A regular expression keeps its "^" only at the beginning.
             route = each + route.removeprefix("^") if each else route
         return route
 
@@ -82,11 +82,11 @@ class Route:
             return f"/{self.pattern}"
 
     def path(self, values: Mapping[str, str]) -> str:
-        """Return the path with values for its parameters, as it is after percent-decoding."""
+        """Return the path with values for its parameters, not percent-encoded."""
         return _PLACE.sub(lambda match: values[match[1]], self.template)
 
     def match(self) -> ResolverMatch:
-        """Return a match without values, for code that asks under which names it is."""
+        """Return a match without values, for code that reads its names."""
         named: dict[str, Any] = {"app_names": [*self.app_names]}
         named["namespaces"] = [*self.namespaces]
         return ResolverMatch(self.callback, (), {}, self.name or None, route=self.route, **named)
@@ -94,28 +94,28 @@ class Route:
 
 @lru_cache(maxsize=16384)
 def _template(is_route: bool, pattern: str) -> str:
-    """Return the part of a path that a pattern of the URLconf is for. Raises UnreadableRoute."""
+    """Return the part of a path for a pattern of the URLconf. Raises UnreadableRoute."""
     if is_route:
         return _CONVERTED.sub(r"{\1}", pattern)
-    # Of optional parts, none: DRF's format suffix is such a part.
+    # Without optional parts, such as DRF's format suffix.
     try:
         text, names = min(normalize(pattern), key=lambda each: len(each[1]))
     except ValueError as error:
         raise UnreadableRoute(f"its regular expression cannot be reversed: {error}") from None
     if any(name.startswith("_") for name in names):
-        raise UnreadableRoute("it has groups without names: write (?P<name>...), or (?:...)")
+        raise UnreadableRoute("it has unnamed groups: write (?P<name>...) or (?:...)")
     if not text and pattern.strip("^$"):
         raise UnreadableRoute("it has alternatives outside of a named group: write two routes")
     return _REVERSED.sub(r"{\1}", text)
 
 
 def routes(urlconf: Any) -> Iterator[Route]:
-    """Yield each address of a URLconf."""
+    """Yield each route of a URLconf."""
     return _walk(get_resolver(urlconf).url_patterns, Route())
 
 
 def wrapped(callback: Any) -> Iterator[Any]:
-    """Yield a callback, and what it stands around, as ``functools.wraps`` says it."""
+    """Yield a callback and the functions it wraps (``functools.wraps``)."""
     while callback is not None:
         yield callback
         callback = getattr(callback, "__wrapped__", None)

@@ -1,4 +1,4 @@
-"""Tools made of operations of django-ninja, which the extra ``ninja`` installs."""
+"""The source of django-ninja operations (extra ``ninja``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ try:
     from mcp_bridge.sources.ninja.source import NinjaSource, caller
 except ModuleNotFoundError as missing:
     raise ImproperlyConfigured(
-        f'{missing}: run pip install "django-mcp-bridge[ninja]", which brings what it needs'
+        f'{missing}: run pip install "django-mcp-bridge[ninja]" to install its dependencies'
     ) from missing
 
 __all__ = ["NinjaSource", "caller"]

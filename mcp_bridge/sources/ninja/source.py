@@ -1,4 +1,4 @@
-"""Operations of django-ninja: of each a copy is run, whose authentication is the caller's."""
+"""Serve django-ninja operations: a copy of each is run, authenticated as the tool's caller."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_op
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.secrets import member_names, refuse_secret_answers
 
-# Ninja's own, which judge the user of the request alone.
+# Ninja's classes that check only the user of the request.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
-# Those of them that not every user passes: in a word, and as the predicate of a rule.
+# Those that do not admit every user: a word, and a predicate for access rules.
 _LIMITED: Final[dict[Any, tuple[str, Callable[[Context], bool]]]] = {
     SessionAuthSuperUser: ("superuser", lambda context: context.user.is_superuser),
     SessionAuthIsStaff: ("staff", lambda call: call.user.is_staff or call.user.is_superuser),
 }
 
 
-# Authentication of the site's own says at the call whom it lets in.
+# Custom authentication decides at the call.
 _JUDGED: Final = AccessRule(predicate=lambda context: context.user.is_authenticated)
 
 
 def caller(call: ToolCall) -> Any:
-    """Return the caller as ``request.auth``: an ``auth`` that lets every authenticated user in."""
+    """Return the caller as ``request.auth``: an ``auth`` that admits every authenticated user."""
     return call.context.user if call.context.user.is_authenticated else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Endpoint:
-    """An operation at its address, for one of its methods."""
+    """An operation at one URL, for one of its methods."""
 
     route: Route
     operation: Operation
@@ -54,9 +54,9 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The operation's id where it is given, else its function's name after the namespaces."""
+        """The operation's id if given, else the namespaces and its function's name."""
         operation = self.operation
-        # A namespace that nobody has given says nothing.
+        # A default namespace is meaningless.
         unnamed = f"api-{operation.api.version}"
         named = [each for each in self.route.namespaces if each != unnamed]
         own = operation.operation_id or "_".join([*named, operation.view_func.__name__])
@@ -70,7 +70,7 @@ def endpoints(urlconf: Any) -> Iterator[Endpoint]:
     """Yield each operation of a URLconf once, for each of its methods."""
     seen = set[int]()
     for route in routes(urlconf):
-        # What the callback, or what it stands around, calls.
+        # Objects that the callback, or a function it wraps, calls.
         closures = (getattr(each, "__closure__", None) or () for each in wrapped(route.callback))
         contents = [cell.cell_contents for cells in closures for cell in cells]
         for view in [each for each in contents if isinstance(each, PathView)]:
@@ -88,10 +88,10 @@ class APIDocument(OpenAPISchema):
         return {}
 
     def map(self, endpoint: Endpoint, output_schema: bool) -> MappedOperation:
-        """Return an operation, mapped. Raises Unmappable, and what the site's types raise."""
+        """Return a mapped operation. Raises Unmappable, and exceptions of the site's types."""
         details = self.operation_details(endpoint.operation)
         known = {each["name"] for each in details["parameters"] if each["in"] == "path"}
-        # Those of the address at which the API stands, which ninja does not know.
+        # Path parameters of the API's mount point, which ninja does not know.
         details["parameters"] += [
             {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
             for name in sorted(endpoint.route.parameters - known)
@@ -116,15 +116,15 @@ class NinjaSource(OperationSource[Endpoint]):
     }
 
     lines_in = "operations"
-    not_served = "E080", "W083", "Change the operation, or take it out of the tools."
+    not_served = "E080", "W083", "Change the operation, or remove it from the tools."
     unused = "W081", "Name operations as manage.py mcp_tools does, without the prefix."
-    kept_out = "W082", "Where models are to call one, name it without *."
+    kept_out = "W082", "To let models call one, name it without *."
 
     def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
         super().__init__(alias, options)
         auth = options.get("auth")
         self._auth: Callable[[Any], Any] | None = auth and import_string(auth)
-        # Those of the tools: a redirect may lead there.
+        # Callbacks of the tools, to which redirects may lead.
         self._callbacks = set[object]()
         self._has_output: bool = options.get("output_schemas", True)
 
@@ -164,7 +164,7 @@ class NinjaSource(OperationSource[Endpoint]):
             conditions=tuple(_LIMITED.get(type(each), (dotted_name(each),))[0] for each in asked),
             target=f"{operation.method} {operation.route.target}",
             non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
-            # A view may ask by request.mcp_context.
+            # A view may request input through request.mcp_context.
             may_elicit=True,
             source=location(function),
             function=dotted_name(function),
@@ -198,11 +198,11 @@ class NinjaSource(OperationSource[Endpoint]):
         return f"{operation.name} ({operation})"
 
     def _access(self, operation: Operation, options: ToolOptions) -> AccessRule:
-        """Return who may see an operation, which decides at the call. Raises _Unjudged."""
+        """Return the access rule; the operation decides at the call. Raises _Unjudged."""
         own = _of_the_site(operation)
         if own and self._auth is None:
             kind = own[0] if isinstance(own[0], type) else type(own[0])
-            raise _Unjudged(f"its authentication is the site's own ({kind.__name__})")
+            raise _Unjudged(f"its authentication is custom ({kind.__name__})")
         kinds = {type(each) for each in operation.auth_callbacks}
         _, predicate = _LIMITED.get(kinds.pop(), ("", None)) if len(kinds) == 1 else ("", None)
         return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
@@ -211,12 +211,12 @@ class NinjaSource(OperationSource[Endpoint]):
         operation = endpoint.operation
         copy = operation.clone()
         copy.api = operation.api
-        # A session's class of the site's own can be asked, and nobody is asked in its place.
+        # A custom session class can be called itself; others are replaced by ``auth``.
         given = self._auth if _of_the_site(operation) else None
         judges: list[Any] = list(operation.auth_callbacks)
 
         def authenticate(request: InProcessRequest) -> Any:
-            """Return ``request.auth``, as the option ``auth`` says, or as sessions do."""
+            """Return ``request.auth`` from the option ``auth``, or from session authentication."""
             if given is not None:
                 return given(request.mcp_call)
             found = (each.authenticate(request, None) for each in judges)
@@ -224,7 +224,7 @@ class NinjaSource(OperationSource[Endpoint]):
 
         def prepare(request: InProcessRequest) -> None:
             if not judges:
-                # Over HTTP it would be the user of a session, which this request has not.
+                # Over HTTP this is the user of a session, which this request does not have.
                 request.user = AnonymousUser()
 
         copy.auth_callbacks = [authenticate] if judges else copy.auth_callbacks
@@ -240,14 +240,14 @@ class NinjaSource(OperationSource[Endpoint]):
 
 
 def _of_the_site(operation: Operation) -> list[Any]:
-    """Return the authentication of an operation that looks at other credentials than a session."""
+    """Return the authentication of an operation that reads credentials other than a session."""
     return [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
 
 
 class _Unjudged(ValueError):
-    """Nobody has said whom an operation lets in."""
+    """Raised if it is not configured how an operation authenticates callers."""
 
     hint = (
-        "Say in OPTIONS['auth'] what request.auth shall be: the dotted path of a function of the "
-        "ToolCall, such as mcp_bridge.sources.ninja.caller, which lets every authenticated user in."
+        "Set OPTIONS['auth'] to the dotted path of a function that takes the ToolCall and returns "
+        "request.auth, such as mcp_bridge.sources.ninja.caller, which admits authenticated users."
     )

@@ -1,1 +1,1 @@
-"""Operations of HTTP, as OpenAPI describes them, as tools: without Django, and nothing is sent."""
+"""Map HTTP operations, as described by OpenAPI, to tools, without Django or network access."""

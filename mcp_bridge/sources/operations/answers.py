@@ -1,4 +1,4 @@
-"""What a service answered, as a CallToolResult or as an error."""
+"""Convert the response of a service to a CallToolResult or an error."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.operations.mapping import MappedOperation
 from mcp_bridge.sources.operations.values import json_text
 
-# Codecs of Python that are no character set, or that spell what is no character: they raise, take
-# time by the square of the text, or return lone surrogates, which no JSON can hold.
+# Python codecs that are not character sets: they raise, take quadratic time, or return lone
+# surrogates, which JSON cannot contain.
 _NO_CHARSETS: Final = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 )
-# Space outside strings, which are kept as they are. Possessive, as no string is read twice.
+# Whitespace outside strings. Possessive quantifiers avoid backtracking into strings.
 _SPACE: Final = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]+', re.DOTALL)
 _IS_JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json")
 _IS_TEXT: Final = re.compile(r"text/.*|application/(.*\+)?(xml|yaml|x-yaml|javascript)")
-# Members of an error that say what is wrong, the better ones first (RFC 9457; DRF; many others).
+# Members of an error that describe it, best first (RFC 9457; DRF; many others).
 _SAYING: Final = ("detail", "message", "error_description", "error", "title")
-# Members that are no field of a form: what they say is of the whole (DRF).
+# Members with errors about the whole form rather than a field (DRF).
 _OF_ALL: Final = ("non_field_errors", "__all__")
 _LONGEST: Final = 2000
-# What is known of a call that failed: one that only reads can be made again.
+# The advice after a failed call: a read-only one can be retried.
 LATER: Final = "The same call may succeed later."
-MAYBE: Final = "What was asked may or may not have been done."
+MAYBE: Final = "The action may or may not have been performed."
 _MAX_FIELDS: Final = 25
-# The part of a request that an error is in, the place there, and what is wrong.
+# The part of a request with an error, the path in it, and the text.
 _Told: TypeAlias = tuple[str | None, Sequence[str | int], str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An answer over HTTP, or one like it; the names of headers are in lower case."""
+    """An HTTP response, or similar; the names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def media_type(self) -> str:
-        """The media type, without its parameters; "" where none is named."""
+        """The media type without parameters; "" if there is none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
@@ -58,18 +58,18 @@ class Answer:
         return f"{self.status} {responses.get(self.status, '')}".rstrip()
 
     def text(self) -> str:
-        """Return the body as text, in the character set that the answer names, or in UTF-8."""
+        """Return the body decoded with the declared character set, or as UTF-8."""
         with suppress(LookupError, ValueError):
             written = header_parameter(self.headers.get("content-type", ""), "charset")
             charset = codecs.lookup(written).name
             if charset not in _NO_CHARSETS:
-                # Raises LookupError for a codec of bytes, such as base64.
+                # Raises LookupError for a bytes codec such as base64.
                 return self.body.decode(charset, "replace")
         return self.body.decode("utf-8", "replace")
 
 
 def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
-    """Return the result of a call, the JSON as it came. Raises InvalidArguments and ToolError."""
+    """Return the result with the JSON as received. Raises InvalidArguments and ToolError."""
     if answer.status >= 400:
         raise read_error(answer, mapped)
     if answer.status >= 300:
@@ -83,7 +83,7 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
     contents = [each.get("content") for each in mapped.operation.responses.values()]
     is_promised = any(isinstance(each, Mapping) and "text/html" in each for each in contents)
     if media_type == "text/html" and not is_promised:
-        text = f"The service answered with a page of HTML ({answer.reason}), and not with data."
+        text = f"The service answered with an HTML page ({answer.reason}) instead of data."
         raise ToolError(text)
     if _IS_TEXT.fullmatch(media_type):
         return CallToolResult(content=[TextContent(answer.text())])
@@ -92,7 +92,7 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
 
 
 def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
-    """Return what a model reads of an answer whose status is 400 or more."""
+    """Return the error for the model from a response with a status of 400 or more."""
     if answer.status >= 500:
         later = LATER if mapped.annotations.get("readOnlyHint", False) else MAYBE
         return ToolError(f"The service failed ({answer.reason}). {later}")
@@ -104,7 +104,7 @@ def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
         errors = []
         for location, path, text in _told(data):
             found = mapped.argument_path(location, path) if path else None
-            # Those of no argument have no path.
+            # Errors that do not belong to an argument are without a path.
             told = text if found or not path else f"{'.'.join(map(str, path))}: {text}"
             errors.append(ArgumentError(path=found or "", type="service", message=cut(told, 300)))
         if any(each.path for each in errors) or (errors and _said(data) is None):
@@ -122,10 +122,10 @@ def _read_json(answer: Answer) -> CallToolResult:
     try:
         value = jsonrpc.decode(written)
     except ProtocolError as why:
-        text = f"The service answered with what is no JSON ({answer.reason}), though it says so."
+        text = f"The service answered with invalid JSON ({answer.reason})."
         raise ToolError(text) from why
     if any(each in written for each in (b"\n", b"\r", b"\t")):
-        # Indentation is nothing but tokens; numbers and strings stay as they are written.
+        # Indentation only costs tokens; numbers and strings are not changed.
         written = _SPACE.sub(rb"\1", written)
     text = value if isinstance(value, str) else written.decode()
     structured = written if isinstance(value, dict) else b'{"result":' + written + b"}"
@@ -133,7 +133,7 @@ def _read_json(answer: Answer) -> CallToolResult:
 
 
 def _said(data: Any) -> str | None:
-    """Return the text of an error that says what is wrong in one of the usual members."""
+    """Return the text of an error from one of the usual members, or None."""
     if isinstance(data, str):
         return data or None
     for name in _SAYING if isinstance(data, dict) else ():
@@ -145,7 +145,7 @@ def _said(data: Any) -> str | None:
 
 
 def _told(data: object) -> Iterator[_Told]:
-    """Yield where errors are in a request, as far as the service says it, and their texts."""
+    """Yield the places of errors in a request, as far as the service names them, and the texts."""
     if isinstance(data, list):
         yield from _located(data)
         yield from _by_field([each for each in data if isinstance(each, str)], ())
@@ -166,7 +166,7 @@ def _told(data: object) -> Iterator[_Told]:
 
 
 def _located(found: list[object]) -> Iterator[_Told]:
-    """Yield the errors of a list, each of which says where it is."""
+    """Yield the errors of a list in which each names its place."""
     for each in [each for each in found if isinstance(each, dict)]:
         text = next((each[name] for name in ("msg", *_SAYING) if each.get(name)), None)
         place = each.get("loc", each.get("pointer", each.get("field", each.get("name"))))
@@ -187,7 +187,7 @@ def _located(found: list[object]) -> Iterator[_Told]:
 
 
 def _by_field(data: object, path: tuple[str | int, ...]) -> Iterator[_Told]:
-    """Yield the errors of an object with a list of texts for each field, nested as the fields."""
+    """Yield the errors of an object with lists of texts by field, nested like the fields."""
     if isinstance(data, dict):
         for name, each in data.items():
             yield from _by_field(each, path if name in _OF_ALL else (*path, name))

@@ -1,4 +1,4 @@
-"""An operation as a tool: its flat input schema, and requests made of arguments."""
+"""Map an operation to a tool with a flat input schema, and arguments to requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, 
 from mcp_bridge.sources.operations.values import Body, Parameter
 
 TAGS_KEY: Final = "mcp_bridge/tags"
-# What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
+# The properties of methods (RFC 9110, section 9.2) as MCP's ToolAnnotations.
 HINTS: Final[Mapping[str, Mapping[str, bool]]] = {
     **dict.fromkeys(("get", "head", "options", "trace"), {"readOnlyHint": True}),
     "put": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
@@ -29,10 +29,10 @@ _MAX_TITLE: Final = 100
 @dataclass(frozen=True)
 class OperationRequest:
     """
-    A request for an operation, made of arguments.
+    A request for an operation, made from arguments.
 
-    ``path`` has the text for each parameter of the path, and ``query`` is a query string or "":
-    both are percent-encoded (a space as ``%20``). ``content_type`` is None if there is no body.
+    ``path`` has the text of each path parameter, and ``query`` is a query string or "": both are
+    percent-encoded (a space as ``%20``). ``content_type`` is None without a body.
     """
 
     path: Mapping[str, str] = field(default_factory=dict)
@@ -45,10 +45,10 @@ class OperationRequest:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MappedOperation:
     """
-    An operation as a tool has it; ``notes`` are sentences on what of it could not be told.
+    An operation mapped to a tool; ``notes`` are sentences about parts that could not be mapped.
 
-    ``input_schema`` is flat: parameters and the members of the body stand side by side. It may
-    share parts with that of other operations, so it is not to be changed.
+    ``input_schema`` is flat: parameters and the members of the body are side by side. It may share
+    parts with those of other operations, so it must not be modified.
     """
 
     operation: Operation
@@ -63,7 +63,7 @@ class MappedOperation:
     body: Body | None = None
 
     def request(self, arguments: JSONObject) -> OperationRequest:
-        """Return the request that arguments mean. Raises InvalidArguments for what is no base64."""
+        """Return the request for arguments. Raises InvalidArguments for invalid Base64."""
         path: dict[str, str] = {}
         headers: dict[str, str] = {}
         query: list[str] = []
@@ -81,14 +81,14 @@ class MappedOperation:
         return OperationRequest(path, "&".join(query), headers, body, content_type)
 
     def argument_path(self, location: str | None, path: Sequence[str | int]) -> str | None:
-        """Return the JSON pointer of the argument that a service means by a place in requests."""
+        """Return the JSON pointer of the argument at a place in requests that a service names."""
         parts = tuple(path)
         body = self.body
         if body is not None and location in ("body", None):
             if body.whole is not None:
                 return pointer((body.whole, *parts))
             arguments = {name: argument for argument, name in body.members.items()}
-            # Some frameworks name the parameter first that has the whole body.
+            # Some frameworks prepend the name of the parameter that takes the body.
             for tail in (parts, parts[1:]):
                 if tail and str(tail[0]) in arguments:
                     return pointer((arguments[str(tail[0])], *tail[1:]))
@@ -105,7 +105,7 @@ def map_operation(
     output_schema: bool = False,
     is_dotted: bool = False,
 ) -> MappedOperation:
-    """Return an operation as a tool has it. Raises Unmappable where it can be none."""
+    """Return an operation mapped to a tool. Raises Unmappable if that is not possible."""
     if operation.error is not None:
         raise Unmappable(operation.error)
     document.notes = []
@@ -122,7 +122,7 @@ def map_operation(
     except RecursionError:
         raise Unmappable("one of its schemas is too deep") from None
     except (AttributeError, KeyError, TypeError) as why:
-        raise Unmappable(f"it is not as OpenAPI describes operations: {why!r}") from why
+        raise Unmappable(f"it is not a valid OpenAPI operation: {why!r}") from why
     summary, description = operation.summary, operation.description
     starts = description.casefold().startswith(summary.casefold().rstrip(". "))
     told = description if starts else "\n\n".join(filter(None, (summary, description)))
@@ -141,7 +141,7 @@ def map_operation(
 
 
 class _Mapping:
-    """The arguments of one operation, as they are found."""
+    """The arguments of one operation, as collected so far."""
 
     def __init__(self, document: Document, operation: Operation, is_dotted: bool) -> None:
         self.document = document
@@ -182,7 +182,7 @@ class _Mapping:
                 if roots[name].get("type") != "array":
                     text = {"type": "string"}
                     filenames[argument] = self._add(f"{argument}_filename", text, False)
-        # The JSON that is offered beside a form with files, if it has these members.
+        # The JSON alternative to a form with files, if it has these members.
         if media.plain is not None:
             json = self._object(self.document.convert(media.plain.data.get("schema"), self.side))
             if json is None or not json.get("properties", {}).keys() >= members.keys() - files:
@@ -206,7 +206,7 @@ class _Mapping:
     def _add_whole(
         self, media: values.Media, schema: JSONSchema, is_required: bool
     ) -> tuple[str, Mapping[str, JSONSchema]]:
-        """Add the whole body as one argument, if it cannot be flat; return that and the members."""
+        """Add the body as one argument if it cannot be flat; return its name and members."""
         members: Mapping[str, JSONSchema] = {}
         if media.kind == "bytes":
             schema = {"type": "string", "description": values.FILE_NOTE}
@@ -220,7 +220,7 @@ class _Mapping:
         return self._add("body", schema, is_required), members
 
     def read_parameters(self) -> None:
-        """Read the parameters: those of the path, the query string and the headers."""
+        """Read the parameters of the path, the query string and the headers."""
         template = self.operation.path
         described = set()
         order = ("path", "query", "header")
@@ -246,7 +246,7 @@ class _Mapping:
             self.parameters.append(Parameter.read(data, argument))
         for name in re.findall(r"\{([^}]*)", template):
             if name not in described:
-                raise Unmappable(f"its path has {{{name}}}, which no parameter describes")
+                raise Unmappable(f"its path has {{{name}}}, which is not described")
 
     def _is_read(self, data: JSONObject) -> bool:
         """Return whether a parameter becomes an argument."""
@@ -255,8 +255,8 @@ class _Mapping:
             raise Unmappable("it has a parameter without a name")
         if location == "cookie":
             if data.get("required") is True:
-                raise Unmappable(f"it needs the cookie {quoted(name)}, and none is ever sent")
-            self.notes.append(f"The cookie {quoted(name)} is left out.")
+                raise Unmappable(f"it requires the cookie {quoted(name)}, but none are sent")
+            self.notes.append(f"The cookie {quoted(name)} is not sent.")
             return False
         if location == "header":
             return name.lower() not in values.OWN_HEADERS
@@ -265,7 +265,7 @@ class _Mapping:
         return True
 
     def output(self) -> JSONSchema | None:
-        """Return the schema of every answer that is a success, or None if there is no such one."""
+        """Return a schema for all successful responses, or None if that is not possible."""
         told = [each for status, each in self.operation.responses.items() if status[:1] == "2"]
         types = nested(told[0], "content") if len(told) == 1 else {}
         found = [each for name, each in types.items() if "json" in name or name == "*/*"]
@@ -282,11 +282,11 @@ class _Mapping:
                 root = {"type": "object", "properties": properties, "required": ["result"]}
             return self.document.within_bounds(root, Side.OUTPUT, "its output schema")
         except Unmappable as why:
-            self.notes.append(f"It has no output schema: {why}.")
+            self.notes.append(f"It lacks an output schema: {why}.")
             return None
 
     def _add(self, name: str, schema: JSONSchema, is_required: bool, location: str = "") -> str:
-        """Add an argument under the first name that is free, and return that name."""
+        """Add an argument under the first free name, and return that name."""
         own = argument_name(name)
         wanted = argument_name(f"{location}_{own}") if location else own
         numbered = (argument_name(f"{wanted}_{number}") for number in count(2))
@@ -297,7 +297,7 @@ class _Mapping:
         return legal
 
     def _tell_file(self, argument: str) -> None:
-        """Say of an argument that it is a file, in place of what its bytes would have to be."""
+        """Describe an argument as a file, instead of the requirements for its bytes."""
         schema = self._root(self.properties[argument])
         told = f"{schema.get('description', '')}\n{values.FILE_NOTE}".strip()
         plain: Schema = {"type": "string"}
@@ -314,7 +314,7 @@ class _Mapping:
         return any(values.is_file(self._root(each)) for each in members.values())
 
     def _root(self, schema: JSONSchema, side: Side | None = None) -> JSONSchema:
-        """Return a converted schema with the target of its reference, and its allOf, merged in."""
+        """Return a converted schema merged with the target of its reference and its allOf."""
         return self.document.root(schema, side or self.side)
 
     def _object(self, schema: JSONSchema) -> JSONSchema | None:
@@ -324,12 +324,12 @@ class _Mapping:
             return None
         if root.keys() - PLAIN:
             return None
-        # Members of any name cannot stand beside the parameters.
+        # Members of arbitrary names cannot be mixed with parameters.
         others = root.get("additionalProperties")
         return None if isinstance(others, Mapping) and others else root
 
 
 def argument_name(name: str) -> str:
-    """Return a name that clients take for an argument: its own, if it is such a name."""
+    """Return a name that clients accept for an argument: unchanged if it is valid."""
     is_legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name, re.ASCII)
     return name if is_legal else tool_name(name) or "value"

@@ -1,4 +1,4 @@
-"""OpenAPI documents, as data: their operations, with the references resolved."""
+"""Read the operations of OpenAPI documents, with references resolved."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Operation:
     """
     An operation of a document: ``method`` is in lower case, ``path`` has its parameters in braces.
 
-    The parameters are those of the path and of the operation, the latter winning. ``error`` says
-    why the operation cannot be read, where it cannot: the other fields are empty then.
+    The parameters are those of the path, overridden by those of the operation. ``error`` is the
+    reason if the operation cannot be read; the other fields are then empty.
     """
 
     method: str
@@ -46,18 +46,18 @@ class Operation:
 
 class Document(Components):
     """
-    An OpenAPI document of version 3.0 or 3.1 (or later 3.x), as data; do not change it afterwards.
+    An OpenAPI document of version 3.0 or 3.1 (or later 3.x); its data must not be modified.
 
-    ``errors`` are sentences on what in it cannot be read. Raises ValueError for anything else.
+    ``errors`` are sentences about unreadable parts. Raises ValueError for any other document.
     """
 
     def __init__(self, data: JSONObject) -> None:
         version = data.get("openapi")
         if not isinstance(version, str) or not re.match(r"3\.\d", version):
             found = data.get("swagger", version)
-            raise ValueError(f"it is no OpenAPI document of version 3, but of {quoted(str(found))}")
+            raise ValueError(f"it is not OpenAPI of version 3, but of {quoted(str(found))}")
         if not isinstance(data.get("paths", {}), Mapping):
-            raise ValueError("its 'paths' is no object")
+            raise ValueError("its 'paths' is not an object")
         super().__init__(data, has_bare_references=version.startswith("3.0"))
         self.errors: list[str] = []
 
@@ -88,7 +88,7 @@ class Document(Components):
     def _read(self, method: str, path: str, item: JSONObject) -> Operation:
         data = item[method]
         if not isinstance(data, Mapping):
-            return Operation(method=method, path=path, error="it is no object")
+            return Operation(method=method, path=path, error="it is not an object")
         found = data.get("operationId")
         operation_id = found if isinstance(found, str) else None
         try:
@@ -115,16 +115,16 @@ class Document(Components):
             )
         except (Unmappable, AttributeError, TypeError) as why:
             is_ours = isinstance(why, Unmappable)
-            text = str(why) if is_ours else f"it is not as OpenAPI describes operations: {why!r}"
+            text = str(why) if is_ours else f"it is not a valid OpenAPI operation: {why!r}"
             return Operation(method=method, path=path, operation_id=operation_id, error=text)
 
 
 def tool_name(text: str) -> str:
     """
-    Return a text as the name of a tool or an argument that every large client takes.
+    Return a text as a tool or argument name that all large clients accept.
 
-    Characters other than A-Z a-z 0-9 _ and - become "_". What has more than 64 is cut, with the
-    beginning of its SHA-256, so that the same text has the same name always.
+    Characters other than A-Z a-z 0-9 _ and - become "_". Names of more than 64 characters are cut
+    and end with the beginning of the text's SHA-256, so that they are stable.
     """
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
     if len(name) > MAX_NAME:
@@ -133,7 +133,7 @@ def tool_name(text: str) -> str:
 
 
 def operation_name(operation: Operation, prefix: str = "") -> str:
-    """Return the name of an operation's tool: that of its id, or of its method and path."""
+    """Return the name of an operation's tool, from its id or its method and path."""
     own = re.sub(r"^[^A-Za-z0-9]+", "", operation.operation_id or "")
     if not own:
         own = "_".join((operation.method, *re.findall(r"[A-Za-z0-9_-]+", operation.path)))

@@ -1,4 +1,4 @@
-"""Values of arguments in requests: in paths, query strings, headers, and bodies of each kind."""
+"""Encode arguments in requests: in paths, query strings, headers and bodies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mcp_bridge.sources.operations.read import Unmappable
 
 _QUERY_STYLES: Final = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
 _STYLES: Final = {"path": ("simple",), "header": ("simple",), "query": _QUERY_STYLES}
-# What stands between the items of a list, percent-encoded.
+# The percent-encoded separators of list items.
 _BETWEEN: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
-# Headers that say what the client itself does, so that no document describes them (OpenAPI,
-# "Parameter Object"), and those that belong to the connection or the caller.
+# Headers that the client sets itself, so documents do not describe them (OpenAPI, "Parameter
+# Object"), and headers of the connection or the caller.
 OWN_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "authorization", "connection", "content-encoding"}
     | {"content-length", "content-type", "cookie", "expect", "host", "keep-alive"}
@@ -33,21 +33,21 @@ OWN_HEADERS: Final = frozenset(
 )
 FILE_NOTE: Final = "A file: a data: URI (data:image/png;base64,…), or its bytes in base64."
 _MULTIPART: Final = "multipart/form-data"
-# Media types of bodies besides JSON, the better ones first, and how each is written.
+# Media types of bodies besides JSON, best first, and the encoding of each.
 _WAYS: Final = {
     "application/x-www-form-urlencoded": "form",
     _MULTIPART: "multipart",
     "application/octet-stream": "bytes",
 }
 _JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json", re.IGNORECASE)
-# Of spaces alone before a parameter: it is written into a header, which a line break would end.
+# Only spaces before a parameter: it goes into a header, which a line break would end.
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; *[\w-]+=[\w.+-]+)*", re.ASCII)
 Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter, and the name of the argument that has its value."""
+    """A parameter, and the name of the argument with its value."""
 
     argument: str
     location: str
@@ -58,7 +58,7 @@ class Parameter:
 
     @classmethod
     def read(cls, data: JSONObject, argument: str) -> Parameter:
-        """Return a parameter of a document. Raises Unmappable for a style that is not known."""
+        """Return a parameter of a document. Raises Unmappable for an unknown style."""
         location, name = str(data.get("in")), str(data.get("name"))
         style = data.get("style") or _STYLES[location][0]
         if style not in _STYLES[location]:
@@ -75,7 +75,7 @@ class Parameter:
         )
 
     def simple(self, value: object) -> str:
-        """Return a value as a header or path has it. Raises InvalidArguments for what is none."""
+        """Return a value for a header or path. Raises InvalidArguments if it is not allowed."""
         is_path = self.location == "path"
         encode: Callable[[str], str] = escape if is_path else str
         if self.is_json:
@@ -89,20 +89,20 @@ class Parameter:
             text = "" if value is None else ",".join(encode(_scalar(each)) for each in items)
         if is_path:
             if not text or {".", ".."} & set(unquote(text).replace("\\", "/").split("/")):
-                raise _refusal((self.argument,), "may not be empty, nor have a part '.' or '..'")
+                raise _refusal((self.argument,), "must not be empty or have a segment '.' or '..'")
         elif not (text.isascii() and text.isprintable()):
-            raise _refusal((self.argument,), "may only hold printable characters of ASCII")
+            raise _refusal((self.argument,), "must contain only printable ASCII characters")
         return text
 
     def query(self, value: object) -> list[str]:
-        """Return the parts of a query string that say a value, percent-encoded."""
+        """Return the percent-encoded parts of a query string for a value."""
         if self.is_json:
             return [_pair(self.name, json_text(value))]
         return _form(self.name, value, self.style, self.explode)
 
 
 class Media(NamedTuple):
-    """How a body is written, its media type, and the JSON offered beside a form with files."""
+    """The encoding of a body, its media type, and the JSON alternative to a form with files."""
 
     kind: str
     content_type: str
@@ -113,14 +113,13 @@ class Media(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Body:
     """
-    A body, and the arguments that it is made of.
+    A body and its arguments.
 
-    ``members`` are the names of its members by argument; ``whole`` is the argument that has all of
-    it, in their place. ``files`` are the members that are files, and ``filenames`` the arguments
-    with their names, by argument. ``objects`` are the members that are objects, or null. Nested
-    values of forms are named as OpenAPI says, or as DRF reads them (``is_dotted``:
-    ``address.city``, ``lines[0]sku``). Without a file the body is written as ``media.plain``, if
-    there is one.
+    ``members`` are the names of its members by argument; alternatively, ``whole`` is the argument
+    for the entire body. ``files`` are the members that are files, and ``filenames`` the arguments
+    with their names, by argument. ``objects`` are the members that are objects or null. Nested
+    values in forms are named as in OpenAPI, or as DRF reads them (``is_dotted``: ``address.city``,
+    ``lines[0]sku``). Without a file, the body is encoded as ``media.plain``, if available.
     """
 
     media: Media
@@ -133,10 +132,10 @@ class Body:
     is_dotted: bool = False
 
     def write(self, arguments: JSONObject) -> tuple[bytes, str | None]:
-        """Return the bytes, and their media type: None where no body is to be sent."""
+        """Return the bytes and their media type, which is None without a body."""
         for argument, filename in self.filenames.items():
             if filename in arguments and argument not in arguments:
-                raise _refusal((filename,), f"names a file that was not given: give {argument} too")
+                raise _refusal((filename,), f"names a file that was not sent: send {argument} too")
         whole = self.whole
         if whole is None:
             members = self.members.items()
@@ -146,7 +145,7 @@ class Body:
             value, is_given = arguments.get(whole), whole in arguments
         if not is_given:
             return b"", None
-        # JSON keeps null and empty lists, which forms do not.
+        # JSON can represent null and empty lists, forms cannot.
         given = value if isinstance(value, Mapping) else {}
         has_file = any(given.get(name) not in (None, []) for name in self.files)
         media = self.media if has_file else self.media.plain or self.media
@@ -179,12 +178,12 @@ class Body:
         return nested(nested(self.media.data, "encoding"), name)
 
     def _pairs(self, name: str, value: object, place: Place) -> list[str]:
-        """Return the parts of a form that say a member."""
+        """Return the parts of a form for a member."""
         if self.is_dotted:
             return [_pair(*each) for each in self._dotted(name, value, place)]
         _refuse_lost(value, place)
         if isinstance(value, Mapping) or _holds_containers(value):
-            # OpenAPI leaves open how forms nest; services that take them read brackets.
+            # OpenAPI does not define nesting in forms; services use brackets.
             return [_pair(*each) for each in _brackets(name, value)]
         encoding = self._encoding(name)
         style = encoding.get("style")
@@ -195,7 +194,7 @@ class Body:
     def _dotted(
         self, name: str, value: object, place: Place, separator: str = "."
     ) -> Iterator[tuple[str, str]]:
-        """Yield the names and texts of a nested value as DRF reads them."""
+        """Yield the names and texts of a nested value in DRF's notation."""
         plain = re.sub(r"\[\d+\]", ".", name).rstrip(".")
         if _JSON.fullmatch(str(self._encoding(plain).get("contentType"))):
             yield name, json_text(value)
@@ -225,7 +224,7 @@ class Body:
             yield _part(name, content, own, given or stem + extension)
 
     def _fields(self, name: str, value: object, place: Place) -> Iterator[bytes]:
-        """Yield the parts of any other member."""
+        """Yield the parts of a member that is not a file."""
         if self.is_dotted:
             for key, text in self._dotted(name, value, place):
                 yield _part(key, text.encode())
@@ -245,9 +244,9 @@ class Body:
 
 
 def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
-    """Return the media type of a body to write. Raises Unmappable where none can be written."""
+    """Return the media type to use for a body. Raises Unmappable if none is supported."""
     if not isinstance(content, Mapping) or not content:
-        raise Unmappable("its request body has no content")
+        raise Unmappable("its request body lacks content")
     types = {str(name): each if isinstance(each, Mapping) else {} for name, each in content.items()}
     plain = {name: name.partition(";")[0].strip().lower() for name in types}
     named = {kind: types[name] for name, kind in reversed(plain.items())}
@@ -256,7 +255,7 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
     anything = [types[name] for name in types if plain[name] in ("*/*", "application/*")]
     as_json = Media("json", "application/json", anything[0]) if anything else None
     if found:
-        # JSON Patch and the like want lists of changes, which are harder to write.
+        # JSON Patch and similar types need lists of changes, which are harder for models.
         chosen = min(found, key=lambda name: (*ranks, plain[name]).index(plain[name]))
         as_json = Media("json", chosen, types[chosen])
     if _MULTIPART in named and has_files(named[_MULTIPART].get("schema")):
@@ -271,11 +270,11 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
             return Media("text", f"{kind}; charset=utf-8", types[name])
         if kind.startswith(("image/", "audio/", "video/")):
             return Media("bytes", kind.replace("*", "octet-stream"), types[name])
-    raise Unmappable(f"its request body is {' or '.join(types)}, which no arguments can be")
+    raise Unmappable(f"its request body is {' or '.join(types)}, which is not supported")
 
 
 def is_file(schema: JSONObject) -> bool:
-    """Return whether a converted schema is that of a file, or of a list of them."""
+    """Return whether a converted schema is that of a file or a list of files."""
     branches = schema.get("anyOf")
     if isinstance(branches, list):
         return any(is_file(each) for each in branches)
@@ -286,14 +285,14 @@ def is_file(schema: JSONObject) -> bool:
 
 
 def read_file(value: object, place: Place) -> tuple[bytes, str]:
-    """Return the bytes of a data: URI or of base64, and its media type. Opens no other address."""
+    """Return the bytes and media type of a data: URI or Base64. Never opens other URLs."""
     if not isinstance(value, str):
         raise _refusal(place, "must be a file: a data: URI, or base64")
     media_type, text = "", value
     if value[:5].lower() == "data:":
         head, comma, text = value[5:].partition(",")
         if not comma:
-            raise _refusal(place, "is no data: URI: a comma comes before the data")
+            raise _refusal(place, "is not a data: URI: a comma must precede the data")
         is_base64 = head.lower().endswith(";base64")
         media_type = head[: -len(";base64")] if is_base64 else head
         media_type = media_type if _MEDIA_TYPE.fullmatch(media_type) else ""
@@ -303,17 +302,17 @@ def read_file(value: object, place: Place) -> tuple[bytes, str]:
     try:
         return base64.b64decode("".join(text.split()), validate=True), media_type
     except (binascii.Error, ValueError):
-        advice = "" if media_type else "; other addresses than data: are not opened"
+        advice = "" if media_type else "; URLs other than data: are not opened"
         raise _refusal(place, f"is not valid base64{advice}") from None
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON, as short as it can be."""
+    """Return a value as compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def escape(text: str) -> str:
-    """Return a text percent-encoded, a space as ``%20``: not every service reads ``+`` as one."""
+    """Return a text percent-encoded, with ``%20`` for a space: not all services read ``+``."""
     return quote(text, safe="")
 
 
@@ -352,7 +351,7 @@ def _pair(name: str, text: str) -> str:
 
 
 def _scalar(value: object) -> str:
-    """Return a value as text: strings as they are, others as JSON."""
+    """Return a value as text: strings unchanged, others as JSON."""
     return value if isinstance(value, str) else json_text(value)
 
 
@@ -365,9 +364,9 @@ def _refusal(place: Place, message: str) -> InvalidArguments:
 
 
 def _refuse_lost(value: object, place: Place) -> None:
-    """Raise InvalidArguments for null, [] and {} in a value, at any depth: no form can say them."""
+    """Raise InvalidArguments for null, [] and {} at any depth, which forms cannot represent."""
     if value is None or value in ([], {}):
-        text = f"cannot be {json_text(value)} in a form: leave it out, or give a value"
+        text = f"cannot be {json_text(value)} in a form: leave it out, or send a value"
         raise _refusal(place, text)
     if isinstance(value, Mapping | list):
         for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):

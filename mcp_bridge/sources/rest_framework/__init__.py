@@ -1,4 +1,4 @@
-"""Tools from the views of Django REST framework."""
+"""The source of Django REST framework views."""
 
 from __future__ import annotations
 

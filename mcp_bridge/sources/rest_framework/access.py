@@ -1,4 +1,4 @@
-"""Who may see the tool of an endpoint, by the permission classes of its view."""
+"""Derive the access rule of an endpoint's tool from the permission classes of its view."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BY_MODEL: Final = (
     permissions.DjangoModelPermissions,
     permissions.DjangoModelPermissionsOrAnonReadOnly,
 )
-# Where the permission classes of django-oauth-toolkit are defined, and the two that compile.
+# The module of django-oauth-toolkit's permission classes, and those that can be compiled.
 _TOOLKIT: Final = "oauth2_provider.contrib.rest_framework.permissions"
 _OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourceScope")
 _OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
-# Attributes and headers that say how a request was authenticated, which a tool's request lacks.
+# Attributes and headers about how a request was authenticated, which a tool's request lacks.
 _AUTHENTICATOR: Final = frozenset(
     (
         *("successful_authenticator", "_authenticator", "authenticators"),
@@ -36,13 +36,13 @@ _AUTHENTICATOR: Final = frozenset(
     )
 )
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
-# Packages whose classes are known.
+# Packages whose classes are known not to ask.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
 _REFUSED: Final = (
     *(exceptions.NotAuthenticated, exceptions.AuthenticationFailed),
     *(exceptions.PermissionDenied, PermissionDenied),
 )
-# What permission classes ask beside permissions of models, and what the caller is asked for it.
+# Requirements of permission classes besides model permissions, with their predicates.
 _USER: Final = "user"
 _PREDICATES: Final[Mapping[str, Callable[[Context], object]]] = {
     "staff": lambda context: context.user.is_staff,
@@ -52,13 +52,13 @@ _PREDICATES: Final[Mapping[str, Callable[[Context], object]]] = {
 
 def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> AccessRule:
     """
-    Return who may see a tool: whom the mark and the view's permission classes let in.
+    Return the access rule of a tool, from its mark and the view's permission classes.
 
-    Classes of Django REST framework become a user, staff or permissions, which cost a list nothing;
-    any others are asked with an empty request. The view decides at the call in any case. Classes of
-    django-oauth-toolkit add their scopes.
+    Classes of Django REST framework are converted to user, staff or permissions, which is free for
+    lists; others are called with an empty request. The view always decides at the call.
+    Classes of django-oauth-toolkit add their scopes.
 
-    Raises ValueError for a class whose scopes are not known, or one that asks how the caller was
+    Raises ValueError for a class with unknown scopes, or one that reads how the caller was
     authenticated, unless the mark has scopes.
     """
     scopes = tuple(dict.fromkeys((*options.scopes, *_view_scopes(endpoint, options))))
@@ -74,7 +74,7 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
 
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
-    """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
+    """Yield the scopes that classes of django-oauth-toolkit require. Raises ValueError."""
     kind: Any = endpoint.route.kind
     leaves = [*_leaves(endpoint)]
     kinds: list[Any] = [type(each) for each, _ in leaves]
@@ -83,12 +83,12 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     asking += [f"permission class {each.__qualname__}" for each in judges]
     if asking and not options.scopes:
         raise ValueError(
-            f"its {asking[0]} asks how the caller was authenticated, which a tool cannot answer: "
-            "give the tool scopes="
+            f"its {asking[0]} reads how the caller was authenticated, which does not exist for "
+            "tools: set scopes= on the tool"
         )
     for each, is_alternative in leaves:
         kind = type(each)
-        # The class that decides. Others in an alternative read the scopes from ``request.auth``.
+        # The class that decides. Other classes in an alternative read scopes from ``request.auth``.
         judge = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
         is_read = not is_alternative or judge.__name__ == _OR_TOKEN
         if judge.__module__ != _TOOLKIT or not is_read or _asks(kind, callees=True):
@@ -110,7 +110,7 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
 
 
 def conditions(endpoint: Endpoint) -> tuple[str, ...]:
-    """Return the names of a view's permissions and of the methods that decide in their place."""
+    """Return the names of a view's permissions and of the methods that override them."""
     kind = endpoint.route.kind
     own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
     named = (dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS)
@@ -152,7 +152,7 @@ def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
 
 @lru_cache(maxsize=1024)
 def _asks(kind: Any, *, callees: bool = False) -> bool:
-    """Return whether the code of a class, or also what it calls, asks how callers log in."""
+    """Return whether a class, or optionally a function it calls, reads how callers log in."""
     own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
     pending = [found for base in own for each in vars(base).values() for found in _code(each)]
     read: dict[int, set[str]] = {}
@@ -162,7 +162,7 @@ def _asks(kind: Any, *, callees: bool = False) -> bool:
         texts = (each for each in code.co_consts if isinstance(each, str))
         read[id(code)] = {*code.co_names, *texts}
         for owner in (known[name] for name in code.co_names if callees and name in known):
-            # A function, or one that is an attribute of a module or a class.
+            # A function, or an attribute of a module or class.
             inside = isinstance(owner, ModuleType | type)
             named = [inspect.getattr_static(owner, each, None) for each in code.co_names]
             for each in named if inside else [owner]:
@@ -173,7 +173,7 @@ def _asks(kind: Any, *, callees: bool = False) -> bool:
 
 
 def _code(found: Any) -> Iterator[tuple[CodeType, Mapping[str, Any]]]:
-    """Yield the code of a function, and of those inside it, each with its global names."""
+    """Yield the code of a function and its inner functions, each with its globals."""
     found = inspect.unwrap(getattr(found, "fget", None) or getattr(found, "__func__", found))
     pending = [found.__code__] if inspect.isfunction(found) else []
     while pending:
@@ -182,7 +182,7 @@ def _code(found: Any) -> Iterator[tuple[CodeType, Mapping[str, Any]]]:
 
 
 def authenticates(endpoint: Endpoint) -> bool | None:
-    """Return whether a view looks at who calls; None where it decides that request by request."""
+    """Return whether a view authenticates; None if it decides for each request."""
     kind = endpoint.route.kind
     if kind.get_authenticators is not APIView.get_authenticators:
         return None
@@ -191,7 +191,7 @@ def authenticates(endpoint: Endpoint) -> bool | None:
 
 
 def make_view(endpoint: Endpoint, request: InProcessRequest | None = None) -> Any:
-    """Return the view of an endpoint as it stands before its checks; it has no arguments."""
+    """Return the view of an endpoint in the state before its checks, without arguments."""
     route = endpoint.route
     if request is None:
         nobody = Context(user=AnonymousUser())
@@ -209,21 +209,21 @@ def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> N
     """
     Authenticate the in-process request as the caller, if the view authenticates at all.
 
-    ``guarded`` is False for a tool whose mark has scopes: they replace anything else that the view
-    reads of a credential.
+    ``guarded`` is False for a tool whose mark has scopes: they replace everything else that the
+    view reads from a credential.
     """
     user: Any = request.mcp_context.user
     if user is None or not user.is_authenticated:
         return
     is_asked = authenticates(endpoint)
     if is_asked is None:
-        # If it raises, its call will say why.
+        # If it raises, the call will report it.
         is_asked = True
         with suppress(Exception):
             is_asked = bool(make_view(endpoint, request).get_authenticators())
     if is_asked:
-        # As DRF's force_authenticate() does it. request.auth is not the caller's credential, which
-        # a view that logs out would delete.
+        # As in DRF's force_authenticate(). request.auth is not the caller's credential, which a
+        # logout view would delete.
         granted = scopes_of(request.mcp_context.auth)
         kind = GuardedScopes if guarded else ScopesOnly
         vars(request)["_force_auth_user"] = user
@@ -231,7 +231,7 @@ def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> N
 
 
 class ScopesOnly:
-    """A stand-in for ``request.auth`` with scopes, as django-oauth-toolkit's tokens have them."""
+    """A replacement for ``request.auth`` with scopes, like django-oauth-toolkit's tokens."""
 
     def __init__(self, scopes: Iterable[str]) -> None:
         self.scope = " ".join(sorted(scopes))
@@ -246,7 +246,7 @@ class ScopesOnly:
 
 
 class GuardedScopes(ScopesOnly):
-    """Scopes that refuse the request if a view reads any other attribute, or the class."""
+    """Scopes that refuse the request if a view reads other attributes or the class."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> NoReturn:  # type: ignore[override]
@@ -254,23 +254,23 @@ class GuardedScopes(ScopesOnly):
 
     def __getattr__(self, name: object) -> NoReturn:
         raise exceptions.PermissionDenied(
-            f"This view reads {name!s} of the credential. Credentials with scopes may call it once "
-            "the site has set the scopes of the tool."
+            f"This view reads {name!s} of the credential. Credentials with scopes cannot call it "
+            "unless the site sets scopes on the tool."
         )
 
     __getitem__ = __getattr__
 
 
 def _compiled(endpoint: Endpoint) -> list[str] | None:
-    """Return what the permission classes ask, in words; None where one of them has to be asked."""
+    """Return the requirements of the permission classes; None if one must be called."""
     route = endpoint.route
     kind = route.kind
-    # adrf's do the same with classes that are coroutine functions, none of which is known here.
+    # adrf's do the same with coroutine functions; such classes are never among the known ones.
     if {kind.get_permissions.__module__, kind.check_permissions.__module__} - {*_OF_VIEWS}:
         return None
     classes = route.initkwargs.get("permission_classes", kind.permission_classes)
     if not isinstance(classes, list | tuple):
-        # A property, which reads the request.
+        # A property that reads the request.
         return None
     needs: list[str] = []
     for each in classes:
@@ -293,12 +293,12 @@ def _compiled(endpoint: Endpoint) -> list[str] | None:
             needs.append(_USER if each.__name__ == _OR_TOKEN else "token")
         else:
             return None
-    # A rule has one predicate: both of them are asked.
+    # A rule has only one predicate, so two of them must be called.
     return None if _PREDICATES.keys() <= set(needs) else needs
 
 
 def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
-    """Return whether the view would let the caller in, or cannot tell without arguments."""
+    """Return whether the view would admit the caller, or depends on the arguments."""
     request = InProcessRequest(context, endpoint.method, endpoint.route.template)
     request.resolver_match = endpoint.route.match()
     log_in(endpoint, request, guarded=guarded)
@@ -312,6 +312,6 @@ def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
     except (DatabaseError, InterfaceError):
         raise
     except Exception:
-        # Such as a class that reads an argument of the path: the call will tell.
+        # For example, a class that reads a path argument: the call decides.
         return True
     return True

@@ -1,4 +1,4 @@
-"""One endpoint for each route and method: its mark, its name, and its version."""
+"""Endpoints, one for each route and method, with their marks, names and versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcp_bridge.sources.in_process.routes import UnreadableRoute, wrapped
 from mcp_bridge.sources.marked import location, shown
 from mcp_bridge.sources.operations.mapping import HINTS
 
-# Apps whose views make, change or return secrets: none of theirs is offered by itself.
+# Apps whose views create, change or return secrets: they are never offered automatically.
 NEVER: Final = frozenset(
     (
         *("allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"),
@@ -32,9 +32,9 @@ NEVER: Final = frozenset(
     )
 )
 
-# Methods that are no operations.
+# Methods that are not operations.
 _OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
-# What the framework's own actions do: models read it where a class says nothing of each.
+# Descriptions of the framework's actions, used if a class does not describe each.
 _VERBS: Final = {
     "list": "List",
     **dict.fromkeys(("retrieve", "get"), "Read one"),
@@ -47,7 +47,7 @@ _VERBS: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route(in_process.Route):
-    """An address; ``view`` is what its callback stands around, and ``actions`` are by method."""
+    """A route; ``view`` is the view inside its callback, ``actions`` are by method."""
 
     view: Any
     kind: type[APIView]
@@ -56,7 +56,7 @@ class Route(in_process.Route):
 
 
 def routes(urlconf: Any) -> Iterator[Route]:
-    """Yield each address of a URLconf at which a view of Django REST framework stands."""
+    """Yield each route of a URLconf to a view of Django REST framework."""
     for route in in_process.routes(urlconf):
         for each in wrapped(route.callback):
             kind = getattr(each, "cls", None)
@@ -70,10 +70,10 @@ def routes(urlconf: Any) -> Iterator[Route]:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Endpoint:
     """
-    One method of a view at one address.
+    One method of a view at one route.
 
-    ``action`` is the name of the method of the class that answers: of a view set its action, else
-    the HTTP method in lower case. ``others`` are the endpoints of the same route, this one too.
+    ``action`` is the name of the handler in the class: the action of a view set, else the HTTP
+    method in lower case. ``others`` are the endpoints of the same route, including this one.
     """
 
     route: Route
@@ -83,12 +83,12 @@ class Endpoint:
 
     @property
     def handler(self) -> Any:
-        """The method of the class that answers."""
+        """The handler: a method of the class."""
         return getattr(self.route.kind, self.action)
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The same, or the function that ``@api_view`` stands around."""
+        """The handler, or the function inside ``@api_view``."""
         function = self.handler
         if self.is_function_view:
             for cell in function.__closure__ or ():
@@ -98,30 +98,30 @@ class Endpoint:
 
     @property
     def is_function_view(self) -> bool:
-        """Whether the class is one that ``@api_view`` has made."""
+        """Whether the class was made by ``@api_view``."""
         return self.route.kind.__qualname__ == "WrappedAPIView"
 
     @property
     def mark(self) -> ToolOptions | None:
-        """The options of ``@mcp_tool`` on what answers, or around it in the URLconf."""
+        """The options of ``@mcp_tool`` on the handler, or around the view in the URLconf."""
         marks = map(options_of, (self.function, *wrapped(self.route.callback)))
         return next((each for each in marks if each is not None), None)
 
     @property
     def place(self) -> str:
-        """The dotted path of the class, or of the function of a function view."""
+        """The dotted path of the class, or of a function view's function."""
         kind = self.route.kind
         name = kind.__name__ if self.is_function_view else kind.__qualname__
         return f"{kind.__module__}.{name}"
 
     @property
     def path(self) -> str:
-        """The dotted path of what answers."""
+        """The dotted path of the handler."""
         return self.place if self.is_function_view else f"{self.place}.{self.action}"
 
     @property
     def own_name(self) -> str:
-        """The name where nobody has given one, in lower case and without ``-``, ``:`` and dots."""
+        """The default name, in lower case and without ``-``, ``:`` and dots."""
         named = self.route.full_name or snake_case(self.route.kind.__name__)
         suffix = self.suffix
         basename = self.route.initkwargs.get("basename")
@@ -132,24 +132,24 @@ class Endpoint:
 
     @property
     def suffix(self) -> str:
-        """What tells the endpoints of one route apart, or "" where there is one."""
+        """The suffix that distinguishes the endpoints of one route, or "" if there is one."""
         return "" if len(self.others) == 1 else f"_{self.action}{self.of_method}"
 
     @property
     def of_method(self) -> str:
-        """What tells endpoints apart that have one action, as ``me`` with four methods."""
+        """The suffix that distinguishes endpoints with one action, as ``me`` with four methods."""
         is_shared = sum(each.action == self.action for each in self.others) > 1
         return f"_{self.method.lower()}" if is_shared else ""
 
     @property
     def hints(self) -> Mapping[str, bool]:
-        """What it promises by its method, and by the action that DRF has for it."""
+        """MCP's hints for its method and DRF action."""
         hints = HINTS.get(self.method.lower(), {})
         return {**hints, "destructiveHint": False} if self.action == "create" else hints
 
     @property
     def handles_credentials(self) -> bool:
-        """Whether its view does: by the app of it or of a base, its name or its path."""
+        """Whether its view does, by the app of it or a base class, its name or its path."""
         kind: Any = self.route.kind
         names = (kind.__name__, self.route.full_name, str(self.route))
         modules = {f"{base.__module__}." for base in kind.__mro__}
@@ -159,12 +159,12 @@ class Endpoint:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether what answers is a method of the framework's own, which says nothing of it."""
+        """Whether the handler is a method of the framework, which does not describe it."""
         return self.function.__module__.partition(".")[0] in ("rest_framework", "adrf")
 
     @property
     def source(self) -> str:
-        """Where what answers is written: the class, where it has only inherited the method."""
+        """The location of the handler, or of the class if the handler is inherited."""
         if not self.is_inherited:
             return location(self.function)
         kind = self.route.kind
@@ -173,14 +173,14 @@ class Endpoint:
 
     @property
     def model(self) -> Any:
-        """The model of the view's queryset, without making one; None where that is not known."""
+        """The model of the view's queryset, without evaluating it; None if unknown."""
         kind = self.route.kind
         queryset = self.route.initkwargs.get("queryset", getattr(kind, "queryset", None))
         return getattr(queryset, "model", None)
 
     @property
     def renders_only_html(self) -> bool:
-        """Whether a view renders only HTML; False if it decides that request by request."""
+        """Whether a view renders only HTML; False if it decides for each request."""
         try:
             found = self.route.kind(**self.route.initkwargs).get_renderers()
         except Exception:
@@ -190,7 +190,7 @@ class Endpoint:
         return set(types) == {"text/html"}
 
     def about(self, text: str) -> str:
-        """Return what the framework's own action does, by its class's text or its model."""
+        """Return a description of a framework action, from the class's text or its model."""
         is_set = self.route.actions is not None
         is_list = self.action == "get" and issubclass(self.route.kind, ListModelMixin)
         action = "list" if is_list else self.action
@@ -212,7 +212,7 @@ class Endpoint:
 
 
 def endpoints(route: Route) -> list[Endpoint]:
-    """Return the endpoints of a route: none of lists of addresses and of schemas, nor suffixes."""
+    """Return the endpoints of a route; none for API roots, schemas and format suffixes."""
     kind = route.kind
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     if issubclass(kind, APIRootView | SchemaView) or "drf_spectacular" in packages:
@@ -231,14 +231,14 @@ def endpoints(route: Route) -> list[Endpoint]:
 
 
 class Version(NamedTuple):
-    """The version of an API that a tool is of, and what a ViewCaller is given to send it."""
+    """The API version of a tool, and the arguments for a ViewCaller to send it."""
 
     value: str
     sent: Mapping[str, Any]
 
 
 def version_of(endpoint: Endpoint, wanted: str | None) -> Version | None:
-    """Return the version of a versioned view that its tool is of: the wanted one, or a default."""
+    """Return the API version for the tool of a versioned view: the wanted one, or a default."""
     route = endpoint.route
     kind = route.initkwargs.get("versioning_class", route.kind.versioning_class)
     if kind is None:

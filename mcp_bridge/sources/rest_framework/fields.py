@@ -1,4 +1,4 @@
-"""Corrections of drf-spectacular's descriptions to how views read fields and parameters."""
+"""Correct drf-spectacular's descriptions to match how views read fields and parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_bridge.schemas.django.spectacular import represents_itself
 from mcp_bridge.schemas.hints import ADAPTERS
 
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
-# A schema of any value: drf-spectacular ignores an empty one.
+# A schema for any value; drf-spectacular ignores an empty one.
 _OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
 _PLAIN: Final = (str, int, float, Decimal, list, tuple, dict, type(None))
 _DATES: Final = (
@@ -33,7 +33,7 @@ _DATES: Final = (
 
 
 class Components(ComponentRegistry):
-    """The components of one operation; of two that share a name and differ, one is renamed."""
+    """The components of one operation; if two differ but share a name, one is renamed."""
 
     def __contains__(self, component: Any) -> bool:
         name, number = component.name, 1
@@ -47,7 +47,7 @@ class Components(ComponentRegistry):
 
 
 def _identity(found: Any) -> Any:
-    """Return what tells a field from others: its class, and what it was made with."""
+    """Return the identity of a field: its class and constructor arguments."""
     if not isinstance(found, serializers.Field):
         return found
     field: Any = found
@@ -57,13 +57,13 @@ def _identity(found: Any) -> Any:
 
 class Corrections(AutoSchema):
     """
-    What describes fields as one view reads them, over the view's own kind of AutoSchema.
+    A mixin over the view's AutoSchema that describes fields as the view reads them.
 
-    Without answers their serializers are not described, which saves half of the time. With
-    ``as_declared`` each is described by its fields, even if it has its own to_representation().
-    ``answer_error`` is the exception that describing the answers raised, or None, and
-    ``undeclared`` names the serializers of answers whose fields do not describe them. If it
-    ``is_lost`` an ``@extend_schema`` does nothing, since the view has another kind of schema.
+    Without responses, their serializers are not described, which saves half of the time. With
+    ``as_declared``, each is described by its fields, even if it has its own to_representation().
+    ``answer_error`` is the exception raised when describing responses, or None; ``undeclared``
+    names the serializers of responses that their fields do not describe. ``is_lost``: an
+    ``@extend_schema`` has no effect, since the view has another type of schema.
     """
 
     with_answers: bool
@@ -74,13 +74,13 @@ class Corrections(AutoSchema):
 
     @classmethod
     def of(cls, view: Any, schema: Any, has_output: bool, as_declared: bool) -> Corrections:
-        """Give a view a copy of its schema with the corrections, and return that."""
+        """Set a corrected copy of its schema on a view, and return the copy."""
         made: Any = copy.copy(schema)
         made.__class__ = type(schema.__class__.__name__, (cls, schema.__class__), {})
         made.get_request_serializer = cache(made.get_request_serializer)
         made.with_answers, made.as_declared = has_output or as_declared, as_declared
         made.undeclared = []
-        # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
+        # Through a proxy, as in drf-spectacular: the descriptor would keep the view alive.
         view.schema = weakref.proxy(made)
         return made  # type: ignore[no-any-return]
 
@@ -88,7 +88,7 @@ class Corrections(AutoSchema):
         try:
             return super()._get_response_bodies(*given, **named)
         except Exception as error:
-            # An answer that cannot be described does not withhold the tool.
+            # The tool is served even if its responses cannot be described.
             self.answer_error = error
             return {}
 
@@ -106,7 +106,7 @@ class Corrections(AutoSchema):
         return super()._map_serializer(serializer, direction, *given, **named)
 
     def _hides(self, serializer: Any) -> bool:
-        """Return whether a serializer has its own to_representation() and no declared schema."""
+        """Return whether a serializer overrides to_representation() without a declared schema."""
         found = _instance(serializer)
         is_declared = self.as_declared or OpenApiSerializerExtension.get_match(serializer)
         if is_declared or not represents_itself(found):
@@ -115,7 +115,7 @@ class Corrections(AutoSchema):
         return True
 
     def _map_serializer_field(self, field: Any, direction: Any, *given: Any, **named: Any) -> Any:
-        """Return the schema of a field, or None if it has none in this direction."""
+        """Return the schema of a field, or None if it is absent in this direction."""
         is_list = direction == "response" and isinstance(field, serializers.ListSerializer)
         if is_list and not has_override(field, "field") and self._hides(field):
             return dict(_OPEN)
@@ -131,9 +131,9 @@ class Corrections(AutoSchema):
         return schema
 
     def _map_choice(self, field: Any, direction: Any, *given: Any, **named: Any) -> Any:
-        """Return the schema of a field of choices of any types; null is not a choice."""
+        """Return the schema of a field with choices of any types; null is not a choice."""
         values = {str(each): each for each in field.choices if each is not None}
-        # drf-spectacular only describes choices of one type, and no null beside others.
+        # drf-spectacular describes only choices of one type, and never null beside others.
         is_mixed = len({isinstance(each, str) for each in values.values()}) > 1
         made = copy.copy(field)
         made.allow_null = False
@@ -158,14 +158,14 @@ def _instance(found: Any) -> Any:
 
 
 def tell_formats(schema: dict[str, Any], formats: str) -> None:
-    """Describe the formats of a date or a time in words instead of by the schema's ``format``."""
+    """Describe the formats of a date or time in words instead of with ``format``."""
     if schema.pop("format", None) is not None:
         text = schema.get("description")
         schema["description"] = "\n".join(filter(None, (text, f"Format: {formats}.")))
 
 
 def tell_json(operation: dict[str, Any], schema: Any) -> None:
-    """Mark the members of forms that are JSON text: those of a JSONField."""
+    """Mark form members that are JSON text, from JSONFields."""
     content = operation.get("requestBody", {}).get("content", {})
     forms = [content[each] for each in _FORMS if each in content]
     names = list(_json_members(_instance(schema.get_request_serializer()))) if forms else ()
@@ -186,7 +186,7 @@ def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()
 
 
 def add_filters(operation: dict[str, Any], view: Any) -> None:
-    """Describe the orderings of a list, the filters of django-filter, and what adapters know."""
+    """Describe a list's orderings, the filters of django-filter, and parameters from adapters."""
     parameters = operation.setdefault("parameters", [])
     described = {each["name"]: each for each in parameters}
     for kind in getattr(view, "filter_backends", ()):
@@ -196,7 +196,7 @@ def add_filters(operation: dict[str, Any], view: Any) -> None:
                 both = [name for field in fields for name in (field, f"-{field}")]
                 told = described[backend.ordering_param]
                 told["schema"] = {"type": "string", "enum": both}
-                told["description"] = "What to order by: with '-' before it from the last on."
+                told["description"] = "The field to order by; the prefix '-' reverses the order."
         elif hasattr(backend, "get_filterset_class"):
             filters = backend.get_filterset_class(view)
             for name, each in getattr(filters, "base_filters", {}).items():
@@ -214,7 +214,7 @@ def _orderings(backend: Any, view: Any) -> list[str]:
         context = {"request": view.request}
         return [name for name, _ in backend.get_valid_fields(queryset, view, context)]
     except Exception:
-        # The view's own code may need a real request.
+        # The view's code may need a real request.
         return []
 
 
@@ -222,7 +222,7 @@ def _add_filter(parameters: list[Any], told: dict[str, Any], filters: Any, field
     if formats := field.extra.get("input_formats"):
         tell_formats(told["schema"], humanize_datetime.humanize_strptime(", ".join(formats)))
     if hasattr(field, "get_lookup_choices"):
-        # A LookupChoiceFilter learns its model when its filter set is made.
+        # A LookupChoiceFilter gets its model when its filter set is created.
         field = copy.copy(field)
         field.model = filters._meta.model
         schema = {"type": "string", "enum": [each for each, _ in field.get_lookup_choices()]}

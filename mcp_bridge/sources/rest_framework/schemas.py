@@ -1,4 +1,4 @@
-"""The tools of endpoints, made of what drf-spectacular says of them."""
+"""Build the tools of endpoints from drf-spectacular's descriptions."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from mcp_bridge.sources.rest_framework.access import access_rule, conditions, lo
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, Version, version_of
 from mcp_bridge.sources.rest_framework.fields import Components, Corrections, add_filters, tell_json
 
-# Without the split a file in a body is described by the address that an answer has for it.
+# Without the split, a file in a request is described as the URL that responses contain.
 _SETTINGS: Final = {
     "COMPONENT_SPLIT_REQUEST": True,
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": "/",
 }
 _PLACE: Final = re.compile(r"\{(\w+)\}")
-# The settings of drf-spectacular, its messages and for a moment a view's class are the process's.
+# drf-spectacular's settings and messages, and temporarily a view's class, are process-wide.
 _lock = threading.RLock()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Description:
     """
-    The operation of an endpoint, as OpenAPI 3.1 has it; ``components`` are those it refers to.
+    The operation of an endpoint in OpenAPI 3.1, with the ``components`` that it refers to.
 
-    ``corrected`` is the AutoSchema that described it, ``warnings`` are those of drf-spectacular.
-    The path of ``mapped`` has the URLconf's names.
+    ``corrected`` is the AutoSchema that described it, ``warnings`` are drf-spectacular's. The path
+    of ``mapped`` has the URLconf's names.
     """
 
     endpoint: Endpoint
@@ -60,24 +60,24 @@ class Description:
 
     @property
     def notes(self) -> Iterator[str]:
-        """Sentences on what no schema says of the tool."""
+        """Yield sentences about parts of the tool that its schemas do not describe."""
         yield from self.mapped.notes
         if self.corrected.with_answers:
             if self.corrected.answer_error is not None:
-                yield f"It has no output schema: {first_line(self.corrected.answer_error)}"
+                yield f"It lacks an output schema: {first_line(self.corrected.answer_error)}"
             for each in dict.fromkeys(self.corrected.undeclared):
                 yield f"Its output schema takes any value of {each}, which has to_representation()"
 
 
 class Builder(SchemaGenerator):
-    """A maker of tools of endpoints, each of which it describes with separate components."""
+    """A builder of endpoint tools, each described with separate components."""
 
     def __init__(
         self, options: Mapping[str, Any], callbacks: Collection[Any], *, as_declared: bool = False
     ) -> None:
         super().__init__()
         self._options = options
-        # Those of the tools of the source: a redirect may lead there.
+        # Callbacks of the source's tools, to which redirects may lead.
         self._callbacks = callbacks
         self._has_output = bool(options.get("output_schemas", False))
         self._as_declared = as_declared
@@ -103,9 +103,9 @@ class Builder(SchemaGenerator):
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
             conditions=conditions(endpoint),
             target=f"{endpoint.method} {endpoint.route.target}",
-            # Django has no public way to read the mark of transaction.non_atomic_requests.
+            # Django offers no public API to read transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
-            # A view may ask by request.mcp_context.
+            # A view may request input through request.mcp_context.
             may_elicit=True,
             source=endpoint.source,
             function=endpoint.path,
@@ -116,15 +116,15 @@ class Builder(SchemaGenerator):
         schema = view.schema
         is_known = isinstance(schema, AutoSchema)
         used = schema if is_known else AutoSchema()
-        # The view keeps it, since its descriptor holds it by a weak reference.
+        # Stored on the view, since the descriptor has only a weak reference.
         view.corrected = Corrections.of(view, used, self._has_output, self._as_declared)
         view.corrected.is_lost = not is_known and bool(_extensions(schema.__class__))
         return view
 
     def own_name(self, endpoint: Endpoint) -> str:
-        """Return the name where no mark gives one: that of ``@extend_schema``, or its own."""
+        """Return the default name: the operation id of ``@extend_schema``, or its own."""
         own = getattr(endpoint.handler, "kwargs", {}).get("schema")
-        # Of nearly all, nobody has to make the view for that.
+        # Rare: for nearly all endpoints the view need not be created.
         if any(_extensions(get_class(each)) for each in (own, endpoint.route.kind.schema)):
             with described_quietly():
                 view, path, _ = self._view(endpoint)
@@ -139,10 +139,10 @@ class Builder(SchemaGenerator):
         self, endpoint: Endpoint, options: ToolOptions, *, is_named: bool = False
     ) -> Description:
         """
-        Return the operation of an endpoint, of the version that is wanted where it has that.
+        Return the operation of an endpoint, in the wanted version if it has that.
 
-        Raises LeftOut, also for one that is deprecated unless it ``is_named``; Unmappable; what the
-        view raises when it is described, and DatabaseError where that asks a database in vain.
+        Raises LeftOut, also if it is deprecated unless ``is_named``; Unmappable; exceptions of the
+        view while it is described; and DatabaseError for a query that fails meanwhile.
         """
         with described_quietly() as warnings:
             view, path, version = self._view(endpoint)
@@ -156,7 +156,7 @@ class Builder(SchemaGenerator):
             is_given = "serializer_class" in own or _given(view.schema, "request") is not None
             is_extra_action = hasattr(endpoint.function, "mapping")
             if is_extra_action and not (is_given or _has_own_serializer(view)):
-                # What an extra action inherits describes an object of the set.
+                # The inherited serializer of an extra action describes an object of the set.
                 operation.pop("requestBody", None)
             # An @extend_schema may describe a parameter of the path under its other name.
             parameters = operation.get("parameters", [])
@@ -168,7 +168,7 @@ class Builder(SchemaGenerator):
             tell_json(operation, view.schema)
             add_filters(operation, view)
             if "summary" not in operation and not endpoint.function.__doc__:
-                # Actions of the framework's own share the text of their class.
+                # Framework actions share the text of their class.
                 operation["description"] = endpoint.about(operation.get("description", ""))
             if options.input_schema is not None:
                 _add_arguments(operation, endpoint.method, options.input_schema)
@@ -196,18 +196,18 @@ class Builder(SchemaGenerator):
     def _named(
         self, path: str, endpoint: Endpoint, view: Any
     ) -> tuple[str, dict[str, str], dict[str, str]]:
-        """Return a path, and the URLconf's names by those in it, and by drf-spectacular's."""
+        """Return a path, and the URLconf's names by its own names and by drf-spectacular's."""
         found = []
         for self.coerce_path_pk in (api_settings.SCHEMA_COERCE_PATH_PK, True):
             named = self.coerce_path(path, endpoint.method, view)
             names = dict(zip(_PLACE.findall(named), _PLACE.findall(path), strict=True))
-            # Two parameters of one name would be ambiguous.
+            # Two parameters with the same name would be ambiguous.
             is_clear = len(names) == len(_PLACE.findall(path))
             found.append((named, names) if is_clear else (path, {}))
         return *found[0], found[1][1]
 
     def _view(self, endpoint: Endpoint) -> tuple[Any, str, Version | None]:
-        """Return the view of an endpoint with a request, its path, and the version of both."""
+        """Return the view of an endpoint with a request, its path and its version."""
         route, version = endpoint.route, version_of(endpoint, self._options.get("version"))
         view, path = self.create_view(route.view, endpoint.method), route.template
         view.request = spectacular_settings.GET_MOCK_REQUEST(endpoint.method, path, view, None)
@@ -223,10 +223,10 @@ class Builder(SchemaGenerator):
 @contextmanager
 def described_quietly() -> Iterator[list[str]]:
     """
-    Have drf-spectacular describe views; yield the warnings that it would print.
+    Set up drf-spectacular to describe views; yield the warnings that it would print.
 
-    At the end, raises the error of a database that was asked meanwhile: drf-spectacular takes it
-    for one of the view, and goes on without what the view has said.
+    On exit, raises the error of a query that failed meanwhile: drf-spectacular treats it as an
+    error of the view and continues without the view's information.
     """
     raised: list[Exception] = []
 
@@ -238,7 +238,7 @@ def described_quietly() -> Iterator[list[str]]:
             raise
 
     with _lock, patched_settings(_SETTINGS), collected_warnings() as warnings, ExitStack() as stack:
-        # Arguments have the URLconf's names, "pk" and not "id", unless the site says otherwise.
+        # Arguments have the URLconf's names ("pk", not "id") unless the site configures otherwise.
         is_renamed = api_settings.SCHEMA_COERCE_PATH_PK
         stack.callback(setattr, api_settings, "SCHEMA_COERCE_PATH_PK", is_renamed)
         is_set = "SCHEMA_COERCE_PATH_PK" in api_settings.user_settings
@@ -251,7 +251,7 @@ def described_quietly() -> Iterator[list[str]]:
 
 
 def _add_arguments(operation: dict[str, Any], method: str, schema: Mapping[str, Any]) -> None:
-    """Have an operation take the members of a schema given by hand, which it may not know."""
+    """Add the members of an explicit schema to an operation that may not describe them."""
     known = {each["name"] for each in operation.get("parameters", ())}
     given = schema.get("properties", {})
     members = {name: each for name, each in given.items() if name not in known}
@@ -269,22 +269,22 @@ def _add_arguments(operation: dict[str, Any], method: str, schema: Mapping[str, 
 
 
 def _has_own_serializer(view: Any) -> bool:
-    """Return whether a view set chooses another serializer for its action than to create with."""
-    # Not with a copy: its class would keep the names of its slots.
+    """Return whether a view set's action has another serializer than its create action."""
+    # Not on a copy, whose class would keep the names of its slots.
     own = view.action
     try:
         chosen = view.get_serializer_class()
         view.action = "create"
         return chosen is not view.get_serializer_class()
     except Exception:
-        # A view without one, or code of the view's own that asks a real request.
+        # A view without a serializer, or one whose code needs a real request.
         return False
     finally:
         view.action = own
 
 
 def _given(schema: Any, name: str) -> Any:
-    """Return an argument of the ``@extend_schema`` that made a schema class, or None."""
+    """Return an argument of the ``@extend_schema`` that created a schema class, or None."""
     for kind in _extensions(schema.__class__):
         for method in vars(kind).values():
             if inspect.isfunction(method):
@@ -295,5 +295,5 @@ def _given(schema: Any, name: str) -> Any:
 
 
 def _extensions(kind: type) -> list[type]:
-    """Return the classes of a schema class that ``@extend_schema`` has made."""
+    """Return the classes in a schema class's MRO that ``@extend_schema`` created."""
     return [each for each in kind.__mro__ if each.__qualname__.startswith("extend_schema.")]

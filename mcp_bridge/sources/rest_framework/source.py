@@ -1,4 +1,4 @@
-"""The source of tools that are views of Django REST framework."""
+"""The source of tools from Django REST framework views."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_bridge.sources.secrets import refuse_secret_answers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selected:
-    """An endpoint, the options of its marks and lines, and whether more than a pattern names it."""
+    """An endpoint, the options of its marks and lines, and whether it is named explicitly."""
 
     endpoint: Endpoint
     layers: tuple[ToolOptions, ...]
@@ -32,7 +32,7 @@ class Selected:
 
     @property
     def options(self) -> ToolOptions | None:
-        """The options of all layers; None without any. Raises ValueError where two disagree."""
+        """The options of all layers; None without any. Raises ValueError if two conflict."""
         return reduce(ToolOptions.under, self.layers) if self.layers else None
 
     def __str__(self) -> str:
@@ -41,11 +41,11 @@ class Selected:
 
 class RESTFrameworkSource(OperationSource[Selected]):
     """
-    Tools from the views of Django REST framework that stand in the URLconf.
+    Tools from the views of Django REST framework in the URLconf.
 
-    Those with ``@mcp_tool`` or ``@mcp_toolset(actions=...)``, and those that OPTIONS["views"] names
-    by URL name or dotted path. Each is called in this process through the callback that the URLconf
-    has, so that all of its permissions, throttles, parsers and decorators hold.
+    These are views with ``@mcp_tool`` or ``@mcp_toolset(actions=...)``, and views that
+    OPTIONS["views"] names by URL name or dotted path. Each is called in this process through its
+    callback in the URLconf, so that its permissions, throttles, parsers and decorators apply.
     """
 
     known_options = {
@@ -61,15 +61,15 @@ class RESTFrameworkSource(OperationSource[Selected]):
     own = ("actions", "prefix")
     not_served = (
         *("E070", "W079"),
-        "Mend the view, or describe it with @extend_schema or an extension of drf-spectacular. "
-        "Else take its mark off, or its name out of the option 'views'.",
+        "Fix the view, or describe it with @extend_schema or an extension of drf-spectacular. "
+        "Otherwise remove its mark, or its name from the option 'views'.",
     )
     unused = (
         "W070",
-        "Give a URL name with its namespaces, in which * stands for anything, or the dotted path "
-        "of a view of Django REST framework.",
+        "Use a URL name with its namespaces, in which * matches any text, or the dotted path of a "
+        "view of Django REST framework.",
     )
-    kept_out = "W071", "Where models are to call one, name its view in a line of its own."
+    kept_out = "W071", "To let models call one, name its view in a separate line."
 
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
@@ -81,22 +81,22 @@ class RESTFrameworkSource(OperationSource[Selected]):
         for line in self.lines:
             actions = line.more.get("actions", ())
             if isinstance(actions, str) or not all(isinstance(each, str) for each in actions):
-                raise TypeError(f"in its views {line.pattern!r}, 'actions' is no list of names")
+                raise TypeError(f"in its views {line.pattern!r}, 'actions' is not a list of names")
             if not isinstance(line.more.get("prefix", ""), str):
-                raise TypeError(f"in its views {line.pattern!r}, 'prefix' is no string")
-        # Imported here, since it takes drf-spectacular with it.
+                raise TypeError(f"in its views {line.pattern!r}, 'prefix' is not a string")
+        # Imported here, since it imports drf-spectacular.
         from mcp_bridge.sources.rest_framework.schemas import Builder
 
-        # The names that are given, each as often as it is; and callbacks, for redirects.
+        # The names given, with their counts; and the callbacks, for redirects.
         self._given = Counter[str | None]()
         self._callbacks: set[object] = set()
         self._lost: list[str] = []
         self._builder = Builder(options, self._callbacks)
-        # A serializer that represents itself may still send the secrets that it declares.
+        # A serializer with its own to_representation() may still send the secrets it declares.
         self._judge = Builder(options, self._callbacks, as_declared=True)
 
     def tools(self) -> Sequence[Tool]:
-        # Descriptions may be translations, and have to be the same in each process.
+        # Descriptions may be translated but must be the same in each process.
         with override(settings.LANGUAGE_CODE):
             return super().tools()
 
@@ -112,7 +112,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
             served = routes(self.options.get("urlconf"))
             every = [each for route in served for each in endpoints(route)]
         except Exception as exception:
-            # A module of addresses may raise anything.
+            # A URLconf module may raise any exception.
             text = f"{self.place}: the URLconf cannot be read: {first_line(exception)}."
             hint = mend_import(exception) or "Name a URLconf that can be imported."
             self.report("E071", text, hint)
@@ -122,10 +122,10 @@ class RESTFrameworkSource(OperationSource[Selected]):
         if pages:
             self.report(
                 "W078",
-                f"{self.place} leaves out {len(pages)} endpoints that render only HTML, such as "
+                f"{self.place} skips {len(pages)} endpoints that render only HTML, such as "
                 f"{next(iter(pages))}.",
-                "Models read data: add rest_framework.renderers.JSONRenderer to the "
-                "renderer_classes of a view that is to be a tool.",
+                "Models need data: to make a tool of a view, add "
+                "rest_framework.renderers.JSONRenderer to its renderer_classes.",
             )
         found = [each for each in wanted if each not in pages]
         marked = [each for each in found if each.layers]
@@ -138,7 +138,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         return found
 
     def _select(self, endpoint: Endpoint) -> Selected:
-        """Return an endpoint with its marks, and the lines that mean it."""
+        """Return an endpoint with its marks and matching lines."""
         toolset, mark = toolset_of(endpoint.route.kind), endpoint.mark
         names = {endpoint.action, endpoint.method.lower()}
         is_named = mark is not None or bool(toolset and not names.isdisjoint(toolset.actions))
@@ -192,8 +192,8 @@ class RESTFrameworkSource(OperationSource[Selected]):
         is_unknown = any("unable to guess serializer" in each for each in description.warnings)
         has_body = endpoint.method in ("POST", "PUT", "PATCH")
         if is_unknown and has_body and description.mapped.body is None:
-            text = f"{where} takes no body, since its view does not say which serializer it has."
-            hint = "Put @extend_schema(request=...) on it, or give the option input_schema."
+            text = f"{where} takes no body, since its view does not declare a serializer."
+            hint = "Put @extend_schema(request=...) on it, or set the option input_schema."
             self.report("W072", text, hint)
         self._lost += [str(endpoint)] if description.corrected.is_lost else []
         return tool
@@ -205,18 +205,18 @@ class RESTFrameworkSource(OperationSource[Selected]):
             if line.used and unused:
                 where, actions = f"{self.place}['OPTIONS']['views']", ", ".join(sorted(unused))
                 id, hint = self.unused
-                self.report(id, f"{where}: {line.pattern!r} has no action {actions}.", hint)
+                self.report(id, f"{where}: {line.pattern!r} lacks the action {actions}.", hint)
         if self._lost:
             self.report(
                 "W074",
-                f"An @extend_schema does nothing on {len(self._lost)} endpoints, such as "
-                f"{self._lost[0]}: it builds on the schema class of Django REST framework.",
+                f"An @extend_schema has no effect on {len(self._lost)} endpoints, such as "
+                f"{self._lost[0]}: it uses the schema class of Django REST framework.",
                 'Set REST_FRAMEWORK["DEFAULT_SCHEMA_CLASS"] to '
                 '"drf_spectacular.openapi.AutoSchema".',
             )
 
     def function_of(self, operation: Selected) -> object:
-        # Of an inherited method, its class is the site's.
+        # For an inherited method, only the class belongs to the site.
         function = operation.endpoint.function
         return operation.endpoint.route.kind if operation.endpoint.is_inherited else function
 
@@ -244,7 +244,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         )
 
     def _build_unmarked(self, name: str, endpoint: Endpoint) -> Tool:
-        """Return the tool of an endpoint that nobody has marked. Raises what says why not."""
+        """Return the tool of an unmarked endpoint. Raises any exception if it cannot be built."""
         options = ToolOptions()
         with override(settings.LANGUAGE_CODE):
             judged = self._judge.describe(endpoint, options)

@@ -150,8 +150,8 @@ def test_what_is_the_sites_own_concern_is_a_sentence(
 def test_a_write_whose_outcome_nobody_knows_is_said_to_be_that(offer: Offer) -> None:
     offer(DATA, {"Say": lambda request, sent, context: time.sleep(0.5)}, timeout=0.1)
     assert told("echo_say") == (
-        "The service did not answer in time. Whether it was done or not is unknown: look before "
-        "you try again."
+        "The service did not answer in time. The action may or may not have been performed: "
+        "check before you retry."
     )
 
 
@@ -166,13 +166,13 @@ def test_an_answer_is_no_larger_than_is_wanted(offer: Offer, size: int, fits: bo
     if fits:
         assert len(structured("echo_look")["data"]) > size
     else:
-        assert "larger than may be sent" in told("echo_look")
+        assert "is too large" in told("echo_look")
 
 
 def test_a_request_that_is_too_large_for_the_service_is_a_sentence(offer: Offer) -> None:
     limit = {"options": [("grpc.max_receive_message_length", 1000)]}
     offer(DATA, {"Look": say}, limit)
-    assert "larger than may be sent" in told("echo_look", text="x" * 5000)
+    assert "is too large" in told("echo_look", text="x" * 5000)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -217,16 +217,16 @@ def test_the_service_hears_who_calls_in_every_thread(offer: Offer) -> None:
 @pytest.mark.parametrize(
     ("pair", "why"),
     [
-        (("X-User", "ada"), "the key 'X-User'"),
-        (("grpc-timeout", "1"), "the key 'grpc-timeout'"),
-        ((":path", "/"), "the key ':path'"),
-        (("x-user", "Zoë 7f3a"), "the value of 'x-user'"),
-        (("x-user", "a\r\nb 7f3a"), "the value of 'x-user'"),
-        (("x-user", b"ada 7f3a"), "the value of 'x-user'"),
-        (("x-user-bin", "ada 7f3a"), "the value of 'x-user-bin'"),
-        (("x-user", None), "the value of 'x-user'"),
-        (("authorization", "Bearer {}"), "the caller's own credential"),
-        (("x-trace-bin", b"\xff{}"), "the caller's own credential"),
+        (("X-User", "ada"), "the metadata key 'X-User'"),
+        (("grpc-timeout", "1"), "the metadata key 'grpc-timeout'"),
+        ((":path", "/"), "the metadata key ':path'"),
+        (("x-user", "Zoë 7f3a"), "the metadata value of 'x-user'"),
+        (("x-user", "a\r\nb 7f3a"), "the metadata value of 'x-user'"),
+        (("x-user", b"ada 7f3a"), "the metadata value of 'x-user'"),
+        (("x-user-bin", "ada 7f3a"), "the metadata value of 'x-user-bin'"),
+        (("x-user", None), "the metadata value of 'x-user'"),
+        (("authorization", "Bearer {}"), "the caller's credential"),
+        (("x-trace-bin", b"\xff{}"), "the caller's credential"),
     ],
 )
 def test_metadata_that_may_not_be_sent_is_refused_before(

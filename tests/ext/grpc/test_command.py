@@ -55,8 +55,8 @@ def test_it_shows_which_methods_are_tools_and_why_others_are_not(offer: Offer) -
     out, err = run("tested")
     assert out.splitlines() == [
         "tested.Echo/Say    echo_say",
-        "tested.Echo/Up     no tool: it streams from the client",
-        "tested.Echo/Other  no tool: it has no option (mcp_bridge.tool)",
+        "tested.Echo/Up     not a tool: it streams from the client",
+        "tested.Echo/Other  not a tool: it lacks the option (mcp_bridge.tool)",
     ]
     assert "mcp_bridge.W054" in err
     assert "mcp_bridge.W050" in err
@@ -67,7 +67,7 @@ def test_it_writes_what_the_server_says(offer: Offer, reflecting: str, tmp_path:
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == []
     out, err = run("tested", "--reflect")
-    assert f"{path} has been written" in err
+    assert f"{path} : written (" in err
     assert "tested.Echo/Say    echo_say\n" in out
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == ["echo_count", "echo_look", "echo_say"]
@@ -92,7 +92,7 @@ def test_it_compares_the_set_with_the_server(offer: Offer, reflecting: str) -> N
     with pytest.raises(CommandError) as refused:
         run("tested", "--check")
     assert str(refused.value).splitlines() == [
-        "tested.Echo: the server has another tested.proto",
+        "tested.Echo: the server has a different tested.proto",
         "tested.Gone: the server does not have it",
     ]
 
@@ -115,7 +115,7 @@ def test_a_server_without_reflection_and_none_at_all_are_sentences(offer: Offer)
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ({}, "it is no source of gRPC"),
+        ({}, "is not a gRPC source"),
         ({"BACKEND": "no.such.Source"}, "No module named 'no'"),
         ({"BACKEND": "mcp_bridge.ext.grpc.GRPCSource"}, "'descriptors' is missing"),
     ],

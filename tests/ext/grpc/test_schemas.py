@@ -100,7 +100,7 @@ def test_members_of_a_oneof_stand_side_by_side_and_say_so() -> None:
     )
     for name in ("a", "b"):
         text = sent["properties"][name]["description"]
-        assert text == "At most one of a, b may be given."
+        assert text == "At most one of a, b may be sent."
     assert "description" not in sent["properties"]["alone"]
     assert not {"oneOf", "anyOf", "allOf", "not"} & set(sent)
 
@@ -113,7 +113,7 @@ RULES = {
     "string x = 1 [(buf.validate.field).string.len = 3]": ({"minLength": 3, "maxLength": 3}, True),
     'string x = 1 [(buf.validate.field).string.pattern = "^a*$"]': ({"pattern": "^a*$"}, False),
     'string x = 1 [(buf.validate.field).string = {prefix: "a.b", suffix: "-"}]': (
-        {"pattern": r"^a\.b", "description": "Has to match the pattern -$ too."},
+        {"pattern": r"^a\.b", "description": "Must also match the pattern -$."},
         True,
     ),
     'string x = 1 [(buf.validate.field).string = {in: ["a", "b"]}]': ({"enum": ["a", "b"]}, True),
@@ -128,7 +128,7 @@ RULES = {
         False,
     ),
     "string x = 1 [(buf.validate.field).string.hostname = true]": (
-        {"description": "Has to be a host name."},
+        {"description": "Must be a host name."},
         False,
     ),
     "string x = 1 [(buf.validate.field).required = true]": ({"minLength": 1}, True),
@@ -205,7 +205,7 @@ def test_a_pattern_that_cannot_be_matched_in_linear_time_is_told() -> None:
     sent, _ = schemas('string x = 1 [(buf.validate.field).string.pattern = "(?=a)b"];')
     assert sent["properties"]["x"] == {
         "type": "string",
-        "description": "Has to match the pattern (?=a)b",
+        "description": "Must match the pattern (?=a)b",
     }
 
 
@@ -305,7 +305,7 @@ def test_a_request_has_to_be_an_object(request_: str, is_object: bool) -> None:
     if is_object:
         assert input_schema(descriptors, method.input_type)["type"] == "object"
     else:
-        with pytest.raises(ValueError, match="no object"):
+        with pytest.raises(ValueError, match="not an object"):
             input_schema(descriptors, method.input_type)
 
 

@@ -114,10 +114,10 @@ def test_what_is_deprecated_has_to_be_named_and_what_is_not_exposed_is_none(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("public", "have options that are no mapping"),
-        ({"colour": 1}, "no option 'colour'"),
-        ({"timeout": 0}, "timeout has to be more than 0"),
-        ({"max_messages": "9"}, "max_messages has to be more than 0"),
+        ("public", "must have a mapping of options"),
+        ({"colour": 1}, "unknown option 'colour'"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"max_messages": "9"}, "max_messages must be more than 0"),
     ],
 )
 def test_options_of_the_settings_are_checked(offer: Offer, given: Any, why: str) -> None:
@@ -161,7 +161,7 @@ def test_what_cannot_be_a_tool_is_a_warning_that_says_why(offer: Offer) -> None:
     assert names() == ["odd_good"]
     found = {text.split()[0]: text for text in messages("mcp_bridge.W054")}
     assert "streams from the client" in found["tested.Odd/Up"]
-    assert "StringValue, is no object in JSON" in found["tested.Odd/Scalar"]
+    assert "StringValue, is not an object in JSON" in found["tested.Odd/Scalar"]
     assert "1 to 128 of the characters" in found["tested.Odd/Named"]
     assert "is refused by clients" in found[f"tested.Odd/{'Long' * 20}"]
     assert "public=True" in found["tested.Odd/Both"]
@@ -205,8 +205,8 @@ def test_an_answer_beyond_the_bounds_has_no_output_schema(offer: Offer) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "is no descriptor set"),
-        (b"\x7fELF nonsense", "is no descriptor set"),
+        (b"", "is not a descriptor set"),
+        (b"\x7fELF nonsense", "is not a descriptor set"),
         (DATA.replace(b"google/protobuf/any.proto", b"x" * 25, 1), "protoc --include_imports"),
     ],
 )
@@ -229,16 +229,16 @@ def test_a_file_that_is_not_there_is_one_warning(offer: Offer, tmp_path: Any) ->
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"colour": 1}, "it has no option 'colour'"),
+        ({"colour": 1}, "unknown option 'colour'"),
         ({"target": ""}, "'target' is missing"),
         ({"timeout": "10"}, "'timeout' is not a number of seconds"),
         ({"max_messages": True}, "'max_messages' is not a number"),
-        ({"max_bytes": 0}, "'max_bytes' has to be more than 0"),
+        ({"max_bytes": 0}, "'max_bytes' must be more than 0"),
         ({"target": "orders.internal:443"}, "is another machine"),
         ({"anonymous": False}, "either 'metadata'"),
         ({"metadata": len, "anonymous": True}, "either 'metadata'"),
         ({"metadata": "no.such.function"}, "No module named 'no'"),
-        ({"metadata": "django.VERSION"}, "is no function"),
+        ({"metadata": "django.VERSION"}, "is not a function"),
     ],
 )
 def test_wrong_options_are_one_error(offer: Offer, options: dict[str, Any], why: str) -> None:

@@ -27,7 +27,7 @@ from tests.support.services import Received, Service, send
 from tests.support.serving import served
 
 READS, WRITES = "read", "write"
-MAYBE = " What was asked may or may not have been done."
+MAYBE = " The action may or may not have been performed."
 
 
 def answering(
@@ -51,7 +51,7 @@ def sending(*given: Any, **more: Any) -> Callable[[Received, BaseHTTPRequestHand
         (sending({"detail": "Slow."}, 429, Retry_After="7"), "Slow. Try again in 7 seconds."),
         (
             sending(b"<html>secret</html>", 200, "text/html"),
-            "The service answered with a page of HTML (200 OK), and not with data.",
+            "The service answered with an HTML page (200 OK) instead of data.",
         ),
         (
             sending(b"", 302, Location="http://127.0.0.1:1/secret"),
@@ -59,11 +59,11 @@ def sending(*given: Any, **more: Any) -> Callable[[Received, BaseHTTPRequestHand
         ),
         (
             sending(b"\x00" * 50, Content_Encoding="gzip"),
-            "The service answered with what is no gzip.",
+            "The service answered with invalid gzip data.",
         ),
         (
             sending(b"x", Content_Encoding="br"),
-            "The service answered in the encoding 'br', which was not asked for.",
+            "The service answered in the encoding 'br', which was not requested.",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_an_answer_that_unpacks_to_too_much_is_not_read(offer: Offer, caller: MC
     bomb = gzip.compress(b"0" * 50_000_000)
     answering(offer, sending(bomb, Content_Encoding="gzip"), max_bytes=1_000_000)
     assert failed(caller, READS) == (
-        "The service answered with more than 1000000 bytes, which are not read; ask for less."
+        "The service answered with more than 1000000 bytes, which is the limit; request less."
     )
     answering(offer, sending(gzip.compress(b'{"a":1}'), Content_Encoding="gzip"))
     assert called(caller, READS) == {"a": 1}

@@ -52,15 +52,16 @@ def test_what_cannot_be_a_tool_is_said_and_the_rest_served(offer: Offer) -> None
     where = "MCP_BRIDGE['SOURCES']['other']:"
     assert messages("mcp_bridge.W060") == [
         "POST /xml (document.json) is marked as a tool but not served: its request body is "
-        "application/xml, which no arguments can be."
+        "application/xml, which is not supported."
     ]
     assert messages("mcp_bridge.W061") == [
-        f"MCP_BRIDGE['SOURCES']['other']['OPTIONS']['operations']: nothing has the name {each!r}."
+        f"MCP_BRIDGE['SOURCES']['other']['OPTIONS']['operations']: nothing matches the name "
+        f"{each!r}."
         for each in ("missing", "tag:x")
     ]
     assert messages("mcp_bridge.W062") == [
         f"{where} The path '/broken' cannot be read: it refers to '#/nowhere', which its document "
-        "does not hold."
+        "does not contain."
     ]
 
 
@@ -96,18 +97,18 @@ def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"anonymous": None}, "it needs the option 'headers'"),
-        ({"headers": HOOK, "anonymous": True}, "and not both"),
-        ({"operations": []}, "it needs the option 'operations'"),
-        ({"operations": ["*"]}, "'*' is no operation: name those that are served"),
+        ({"anonymous": None}, "it requires either the option 'headers'"),
+        ({"headers": HOOK, "anonymous": True}, "but not both"),
+        ({"operations": []}, "it requires the option 'operations'"),
+        ({"operations": ["*"]}, "'*' matches everything: name the operations"),
         ({"operations": "read"}, "its option 'operations' is not a list of patterns"),
-        ({"operations": {"read": {"input": {}}}}, "has no option 'input'"),
+        ({"operations": {"read": {"input": {}}}}, "unknown option 'input'"),
         ({"operations": {"read": {"read_only": 3}}}, "read_only must be True or False"),
-        ({"server": "http://billing.internal"}, "its server is reached without TLS"),
-        ({"prefix": "a b"}, "its option 'prefix' has other characters"),
-        ({"retries": 3}, "it has no option 'retries', only 'document', 'server'"),
+        ({"server": "http://billing.internal"}, "its server does not use TLS"),
+        ({"prefix": "a b"}, "its option 'prefix' has characters other than"),
+        ({"retries": 3}, "unknown option 'retries'; known are 'document', 'server'"),
         ({"timeout": "10"}, "its option 'timeout' is not a number of seconds"),
-        ({"document": None}, "it needs the option 'document'"),
+        ({"document": None}, "it requires the option 'document'"),
     ],
 )
 def test_wrong_options_are_errors(options: Any, why: str, offer: Offer) -> None:
@@ -119,10 +120,10 @@ def test_wrong_options_are_errors(options: Any, why: str, offer: Offer) -> None:
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        ("{", "is no JSON: Expecting property name"),
-        ("[]", "holds no object"),
-        ('{"swagger": "2.0"}', "it is no OpenAPI document of version 3, but of '2.0'"),
-        ("[" * 100_000, "is no JSON: maximum recursion depth"),
+        ("{", "is not JSON: Expecting property name"),
+        ("[]", "does not contain an object"),
+        ('{"swagger": "2.0"}', "it is not OpenAPI of version 3, but of '2.0'"),
+        ("[" * 100_000, "is not JSON: maximum recursion depth"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_a_warning(document: str, why: str, offer: Offer) -> None:
@@ -156,7 +157,7 @@ def test_a_library_that_is_missing_is_one_error(
     ("options", "why"),
     [
         ({"headers": "nowhere.headers"}, "No module named 'nowhere'"),
-        ({"headers": "tests.ext.openapi.calling.PATHS"}, "is no function"),
+        ({"headers": "tests.ext.openapi.calling.PATHS"}, "is not a function"),
         ({"server": "https://user@host/", "anonymous": True}, "more than a scheme, a host"),
     ],
 )

@@ -80,7 +80,7 @@ def test_what_ends_a_path_or_a_header_stays_in_its_value(offer: Offer, caller: M
     offer()
     assert called(caller, "articles_get", slug="a?b=c#d")["path"] == "/articles/a%3Fb%3Dc%23d"
     assert failed(caller, "articles_get", slug="x", **{"X-User": "a\r\nX-Other: b"}) == (
-        "/X-User: may only hold printable characters of ASCII"
+        "/X-User: must contain only printable ASCII characters"
     )
 
 
@@ -138,7 +138,7 @@ def test_a_hook_cannot_send_the_credential_of_the_call(
     _, secret = Token.objects.issue(user=user, name="test")
     text = failed(MCPClient(token=secret), "read")
     assert "the site's log says why" in text
-    assert "the value of 'X-Token' holds the caller's own credential" in caplog.text
+    assert "the value of 'X-Token' contains the caller's credential" in caplog.text
     assert secret not in text + caplog.text
     assert at_the_other_end.received == []
 

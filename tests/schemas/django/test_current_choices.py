@@ -84,7 +84,7 @@ class AddedInFields(serializers.Serializer[Any]):
 EACH = pytest.mark.parametrize(
     "kind", [SetInInit, OfFunction, AddedInInit, SetInFields, AddedInFields]
 )
-STATIC = "where it goes. One of the choices there are at the time of the call; an error lists them."
+STATIC = "where it goes. One of the choices at the time of the call; an error lists them."
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +142,7 @@ def test_an_error_lists_them_as_they_are(kind: Any, modern: CheckedClient, setti
     Section.objects.create(name="Travel", slug="travel")
     assert text_of(send(modern, "arts")).endswith(" One of: sport: Sport; travel: Travel.")
     Section.objects.all().delete()
-    assert text_of(send(modern, "arts")).endswith(" There are no choices now.")
+    assert text_of(send(modern, "arts")).endswith(" There are currently no choices.")
 
 
 def test_errors_of_nested_serializers_list_them(modern: CheckedClient, settings: Any) -> None:

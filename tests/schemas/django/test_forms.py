@@ -181,4 +181,4 @@ def test_a_form_that_no_json_fills_is_reported(settings: Any) -> None:
 
     note.__annotations__["data"] = Moment
     serve(settings, note)
-    assert "'when' is a SplitDateTimeField" in messages("mcp_bridge.E006")[0]
+    assert "'when' (SplitDateTimeField) cannot be JSON" in messages("mcp_bridge.E006")[0]

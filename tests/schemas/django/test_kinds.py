@@ -161,9 +161,9 @@ def test_the_table_has_these_rows() -> None:
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [
-        (QuerySet, "take list[Article]"),
-        (QuerySet[Section], "take list[Article]"),
-        (list[QuerySet[Section]], "take list[Article]"),
+        (QuerySet, "use list[Article]"),
+        (QuerySet[Section], "use list[Article]"),
+        (list[QuerySet[Section]], "use list[Article]"),
     ],
 )
 def test_a_queryset_is_no_parameter(hint: Any, expected: str, settings: Any) -> None:
@@ -174,9 +174,9 @@ def test_a_queryset_is_no_parameter(hint: Any, expected: str, settings: Any) -> 
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [
-        (Section, "say what is shown of it"),
-        (QuerySet[Section], "say list[Row]"),
-        (list[SignupForm], "a form is no result"),
+        (Section, "declare the members to show"),
+        (QuerySet[Section], "use list[Row]"),
+        (list[SignupForm], "a form cannot be a result"),
     ],
 )
 def test_types_without_a_shape_are_no_results(hint: Any, expected: str, settings: Any) -> None:

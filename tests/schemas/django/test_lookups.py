@@ -210,7 +210,7 @@ def test_lists_within_lists_are_counted_together(modern: CheckedClient, settings
     result, asked = called(modern, {"rows": [group] * 4, "more": [1] * 201})
     assert (result["isError"], asked) == (True, 0)
     assert "/value" in text_of(result)
-    assert "have 1,001 items together that are looked up one by one" in text_of(result)
+    assert "have 1,001 items in total that are looked up one by one" in text_of(result)
     assert not called(modern, {"rows": [group] * 4, "more": [1] * 200})[0]["isError"]
 
 

@@ -279,10 +279,10 @@ class Own:
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [
-        (Bounded, "a bound beside Group cannot be kept"),
-        (Matched, "a bound beside Group cannot be kept"),
-        (Whole, "Lookup('name') has to stand beside a model class"),
-        (Annotated[Group | None, Lookup("name")], "Lookup('name') has to stand beside"),
+        (Bounded, "a bound on Group is not supported"),
+        (Matched, "a bound on Group is not supported"),
+        (Whole, "Lookup('name') must annotate a model class"),
+        (Annotated[Group | None, Lookup("name")], "Lookup('name') must annotate"),
         (Unnamed, "Section.description is not unique"),
         (Own, "arbitrary_types_allowed=True"),
         (Annotated[list[Group], MaxLen(2)] | Own, "arbitrary_types_allowed=True"),

@@ -244,7 +244,7 @@ class Membership:
 def test_a_lookup_that_names_no_one_instance_is_refused_at_start(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint))
     (message,) = messages("mcp_bridge.E006")
-    assert "User.first_name is not unique, so it names no one instance" in message
+    assert "User.first_name is not unique, so it cannot identify instances" in message
     assert names() == []
 
 
@@ -273,4 +273,4 @@ def test_abstract_models_are_refused_at_start(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint))
     [message] = messages("mcp_bridge.E006")
     assert "'value'" in message
-    assert "AbstractUser is abstract, and no row is of it" in message
+    assert "AbstractUser is abstract and does not have rows" in message

@@ -79,7 +79,7 @@ def test_a_serializer_is_a_member_of_a_result(
 def test_a_model_without_a_shape_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     serve(settings, giving(hint, None))
     (message,) = messages("mcp_bridge.E006")
-    assert "Group as a result has no shape: say what is shown" in message
+    assert "Group cannot be a result: declare the members to show" in message
 
 
 # Under ASGI.

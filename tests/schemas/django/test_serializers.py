@@ -256,4 +256,4 @@ def test_a_serializer_that_no_json_fills_is_reported(settings: Any) -> None:
         coin = Coin()
 
     serve(settings, taking(Purse))
-    assert "'coin' is a Coin" in messages("mcp_bridge.E006")[0]
+    assert "'coin' (Coin) cannot be JSON" in messages("mcp_bridge.E006")[0]

@@ -53,14 +53,14 @@ REFUSED = {
     "a file": (of(**{"$ref": "file:///etc/passwd"}), "file:///etc/passwd"),
     "a missing definition": (
         of(**{"$ref": "#/$defs/gone"}),
-        "refers to #/$defs/gone, which it does not hold",
+        "refers to #/$defs/gone, which it does not contain",
     ),
     "a missing anchor": (of(**{"$ref": "#gone"}), "refers to #gone"),
     "a reference to no schema": (of(**{"$ref": "#/required"}) | {"required": ["a"]}, "#/required"),
-    "a circle": ({"$ref": "#"}, "leads back to itself"),
+    "a circle": ({"$ref": "#"}, "circular $ref"),
     "a circle of two": (
         {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},
-        "leads back to itself",
+        "circular $ref",
     ),
     "two targets of a $dynamicRef": (
         of(**{"$dynamicRef": "#a"})
@@ -70,7 +70,7 @@ REFUSED = {
                 "b": {"$id": "urn:b", "$dynamicAnchor": "a", "type": "string"},
             }
         },
-        "no one target",
+        "$dynamicRef is ambiguous",
     ),
     "too large": ({"description": "ü" * 40_000}, "bytes"),
     "too deep": (of(**nested(40)), "levels deep"),
@@ -85,8 +85,8 @@ REFUSED = {
         {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
         "additionalProperties",
     ),
-    "no JSON": ({"default": {1, 2}}, "no JSON"),
-    "not a number": ({"default": float("nan")}, "no JSON"),
+    "no JSON": ({"default": {1, 2}}, "is not JSON"),
+    "not a number": ({"default": float("nan")}, "is not JSON"),
 }
 
 
@@ -130,18 +130,18 @@ def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (of(**{"$ref": "https://example.com/a"}), "example.com/a, and nothing is fetched"),
-        (of(**{"$ref": "//example.com/a"}), "example.com/a, and nothing is fetched"),
-        (of(**{"$ref": "file:///etc/hostname"}), "etc/hostname, and nothing is fetched"),
-        (of(**{"$dynamicRef": "https://example.com/a#b"}), "a#b, and nothing is fetched"),
+        (of(**{"$ref": "https://example.com/a"}), "example.com/a, which is not fetched"),
+        (of(**{"$ref": "//example.com/a"}), "example.com/a, which is not fetched"),
+        (of(**{"$ref": "file:///etc/hostname"}), "etc/hostname, which is not fetched"),
+        (of(**{"$dynamicRef": "https://example.com/a#b"}), "a#b, which is not fetched"),
         ({"$schema": "https://example.com/dialect"}, "dialect https://example.com/dialect, not"),
         (
             {"$id": "https://example.com/schemas/", **of(**{"$ref": "other"})},
-            "refers to other, and nothing is fetched",
+            "refers to other, which is not fetched",
         ),
         (
             of(**{"$id": "https://example.com/b", "$ref": "other#/$defs/c"}),
-            "refers to other#/$defs/c, and nothing is fetched",
+            "refers to other#/$defs/c, which is not fetched",
         ),
     ],
     ids=["https", "of any scheme", "file", "dynamic", "dialect", "relative", "relative below"],
@@ -226,7 +226,7 @@ def test_format_that_is_unknown_says_nothing() -> None:
         ({"anyOf": [NULL, {"enum": ["a", 1]}]}, "b" * 500, 'must be one of "a", 1 or null'),
         ({"anyOf": [{"const": 1}, NULL]}, "b", "must be 1 or null"),
         ({"anyOf": [{"maxLength": 3}, NULL]}, "x" * 889_000, "must have at most 3 characters"),
-        ({"anyOf": [{"type": "string"}, INTEGER, NULL]}, [], "fits none of the schemas"),
+        ({"anyOf": [{"type": "string"}, INTEGER, NULL]}, [], "matches none of the"),
         ({"enum": ["a", 1, None]}, "b" * 500, 'must be one of "a", 1, null'),
         ({"enum": [[1], {"a": 2}]}, [2], 'must be one of [1], {"a": 2}'),
         ({"const": {"a": 1}}, {"a": 2}, 'must be {"a": 1}'),
@@ -235,17 +235,17 @@ def test_format_that_is_unknown_says_nothing() -> None:
         ({"multipleOf": 5}, 7, "must be a multiple of 5"),
         ({"maxLength": 3}, "x" * 889_000, "must have at most 3 characters"),
         ({"minItems": 3}, [], "must have at least 3 items"),
-        ({"uniqueItems": True}, ["x" * 5000] * 2, "must not hold the same item twice"),
+        ({"uniqueItems": True}, ["x" * 5000] * 2, "must not contain the same item twice"),
         ({"pattern": "^a"}, "b" * 889_000, 'must match the pattern "^a"'),
         ({"required": ["a"]}, {}, "is required and was not given"),
         ({"additionalProperties": False}, {"b" * 9000: 1}, "not a known member"),
-        ({"propertyNames": {"maxLength": 1}}, {"bb": 1}, "a name it may not have: 'bb'"),
-        ({"anyOf": [{"type": "null"}]}, ["x"] * 9000, "fits none of the schemas"),
-        ({"oneOf": [{"type": "null"}]}, "x" * 9000, "fits none of the schemas"),
-        ({"oneOf": [{}, {}]}, "x" * 9000, "fits more than one schema"),
-        ({"not": {}}, "x" * 9000, "must not be"),
+        ({"propertyNames": {"maxLength": 1}}, {"bb": 1}, "a name that is not allowed: 'bb'"),
+        ({"anyOf": [{"type": "null"}]}, ["x"] * 9000, "matches none of the"),
+        ({"oneOf": [{"type": "null"}]}, "x" * 9000, "matches none of the"),
+        ({"oneOf": [{}, {}]}, "x" * 9000, "matches more than one schema"),
+        ({"not": {}}, "x" * 9000, "must not match"),
         ({"contains": {"const": 1}}, ["x" * 9000], "'contains'"),
-        ({"items": False}, ["x" * 9000], "more items than are allowed"),
+        ({"items": False}, ["x" * 9000], "more items than allowed"),
         ({"unevaluatedProperties": False}, {"a": "x" * 9000}, "members that are not allowed"),
     ],
 )

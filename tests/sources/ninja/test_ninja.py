@@ -161,7 +161,7 @@ def test_the_sites_own_authentication_wants_a_word_of_the_owner(
     assert "shop_for_users" in found
     assert "shop_get" not in found
     told = messages("mcp_bridge.E080")
-    assert any("its authentication is the site's own (Key)" in each for each in told)
+    assert any("its authentication is custom (Key)" in each for each in told)
     with pytest.raises(MCPError, match="Unknown tool"):
         called(modern, "shop_get", number=7)
 
@@ -194,7 +194,7 @@ def test_the_owners_word_is_not_for_sessions_which_can_be_asked(user: Any) -> No
 def test_a_redirect_to_another_tool_says_where(modern: CheckedClient) -> None:
     assert called(modern, "shop_moved") == {"location": "/acme/api/orders/7"}
     text = failed(modern, "shop_moved", where="/login/")
-    assert text == "The view leads to another page, /login/, and has no answer."
+    assert text == "The view redirects to another page, /login/, without data."
 
 
 def test_what_is_anonymous_over_http_stays_anonymous(modern: CheckedClient) -> None:
@@ -275,7 +275,7 @@ def test_patterns_that_disagree_are_one_message(settings: Any) -> None:
     operations = {"*": {"read_only": True}, "shop_unmarked": {"destructive": True}}
     offer(settings, auth=CALLER, operations=operations)
     (message,) = [each for each in messages("mcp_bridge.E080") if "shop_unmarked" in each]
-    assert "its marks disagree" in message
+    assert "its marks conflict" in message
     assert "shop_both_put" in names()
 
 
@@ -292,7 +292,7 @@ def test_no_pattern_chooses_what_handles_credentials(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"operation": []}, "it has no option 'operation'"),
+        ({"operation": []}, "unknown option 'operation'"),
         ({"operations": "shop_*"}, "its option 'operations' is not a list"),
         ({"operations": {"shop_*": {"read": True}}}, "'read'"),
         ({"auth": "tests.nothing.there"}, "tests.nothing"),
@@ -381,7 +381,7 @@ def test_a_candidate_says_who_may_use_it(settings: Any) -> None:
     assert found["all"] == AccessRule.of(False, (), None, None, ())
     # The rule of a session's user, and what the operation itself asks.
     for name in ("staff", "key"):
-        assert found[name].words == "authenticated users + the code's own rule"
+        assert found[name].words == "authenticated users + custom rule"
 
 
 def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,15 +122,13 @@ def test_a_file_whose_name_cannot_be_read_has_none(named: str) -> None:
 
 @pytest.mark.parametrize("body", [b"{", b'{"a": NaN}', b'{"a": 1, "a": 2}', b"\xff", b"[" * 5000])
 def test_what_is_no_json_is_an_error(body: bytes) -> None:
-    assert failed(body, 200) == (
-        "The service answered with what is no JSON (200 OK), though it says so."
-    )
+    assert failed(body, 200) == ("The service answered with invalid JSON (200 OK).")
 
 
 def test_html_is_an_error_but_where_it_is_promised() -> None:
     page = b"<html>Log in</html>"
     assert failed(page, 200, "text/html") == (
-        "The service answered with a page of HTML (200 OK), and not with data."
+        "The service answered with an HTML page (200 OK) instead of data."
     )
     tool = mapped({"responses": {"200": {"content": {"text/html": {}}}}}, method="get")
     assert texts(read_answer(answer(page, kind="text/html"), tool)) == ["<html>Log in</html>"]

@@ -98,11 +98,11 @@ def test_headers_of_the_connection_and_the_caller_are_no_arguments() -> None:
 
 
 def test_an_operation_that_needs_a_cookie_is_left_out() -> None:
-    assert "needs the cookie 'session'" in unmappable(
+    assert "requires the cookie 'session'" in unmappable(
         {"parameters": [parameter("session", "cookie", required=True)]}
     )
     tool = mapped({"parameters": [parameter("session", "cookie")]})
-    assert tool.notes == ("The cookie 'session' is left out.",)
+    assert tool.notes == ("The cookie 'session' is not sent.",)
 
 
 @pytest.mark.parametrize(

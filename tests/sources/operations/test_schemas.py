@@ -127,9 +127,9 @@ def test_a_pattern_that_not_everybody_can_read_is_told_and_not_enforced(pattern:
     tool = mapped(json_body(of_object(code={"type": "string", "pattern": pattern})))
     assert tool.input_schema["properties"]["code"] == {
         "type": "string",
-        "description": f"It has to match the pattern {pattern}",
+        "description": f"It must match the pattern {pattern}",
     }
-    assert "told but not enforced" in tool.notes[0]
+    assert "described but not enforced" in tool.notes[0]
 
 
 def test_a_member_whose_name_has_no_letter_needs_no_title() -> None:
@@ -174,7 +174,7 @@ def test_what_is_too_large_even_so_is_left_out() -> None:
     assert "larger than 65536 bytes" in unmappable(
         json_body(of_object(a={"$ref": "#/components/schemas/Big"})), **components(Big=big)
     )
-    assert "bytes, and at most 65536 are allowed" in unmappable(json_body(big))
+    assert "bytes, but at most 65536 are allowed" in unmappable(json_body(big))
 
 
 def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
@@ -196,9 +196,9 @@ def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("reference", "why"),
     [
-        ("#/components/schemas/Missing", "which its document does not hold"),
-        ("other.json#/Thing", "outside its document, and nothing is fetched"),
-        ("#/components/schemas/Round", "round in a circle"),
+        ("#/components/schemas/Missing", "which its document does not contain"),
+        ("other.json#/Thing", "outside its document, which is not fetched"),
+        ("#/components/schemas/Round", "are circular"),
         (3, "outside its document"),
     ],
 )
@@ -224,7 +224,7 @@ def test_nothing_outside_the_document_is_fetched(reference: str, unreachable: No
         {"parameters": [parameter("a", schema=outside)]},
         {"responses": {"200": outside}},
     ]
-    why = f"it refers to '{reference}', outside its document, and nothing is fetched"
+    why = f"it refers to '{reference}', outside its document, which is not fetched"
     for operation in operations:
         assert why in unmappable(operation)
     found = Document({"openapi": "3.1.0", "paths": {"/a": outside}})
@@ -233,7 +233,7 @@ def test_nothing_outside_the_document_is_fetched(reference: str, unreachable: No
     # A schema of answers is not needed, and nothing stands for it.
     answer = {"200": {"content": {"application/json": schema_(outside)}}}
     tool = mapped({"responses": answer}, options={"output_schema": True})
-    assert (tool.output_schema, tool.notes) == (None, (f"It has no output schema: {why}.",))
+    assert (tool.output_schema, tool.notes) == (None, (f"It lacks an output schema: {why}.",))
 
 
 def test_a_broken_reference_leaves_the_other_operations() -> None:
@@ -256,9 +256,10 @@ def test_a_broken_reference_leaves_the_other_operations() -> None:
     ]
     assert made.operation("GET", "/a").operation_id == "a"
     assert made.errors == [
-        "The path '/b' cannot be read: it refers to '#/nowhere', which its document does not hold."
+        "The path '/b' cannot be read: it refers to '#/nowhere', which its document does not "
+        "contain."
     ]
-    with pytest.raises(Unmappable, match="does not hold"):
+    with pytest.raises(Unmappable, match="does not contain"):
         map_operation(made, made.operation("get", "/c"))
 
 
@@ -266,12 +267,12 @@ def test_a_broken_reference_leaves_the_other_operations() -> None:
     "data", [{}, {"swagger": "2.0"}, {"openapi": 3}, {"openapi": "3.0.0", "paths": []}]
 )
 def test_what_is_no_document_is_refused(data: Any) -> None:
-    with pytest.raises(ValueError, match=r"no OpenAPI document|'paths' is no object"):
+    with pytest.raises(ValueError, match=r"not OpenAPI|'paths' is not an object"):
         Document(data)
 
 
 def test_a_path_parameter_that_nothing_describes_leaves_the_operation_out() -> None:
-    assert "{id}, which no parameter describes" in unmappable({}, "/things/{id}")
+    assert "{id}, which is not described" in unmappable({}, "/things/{id}")
 
 
 # Output schemas

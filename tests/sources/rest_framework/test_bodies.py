@@ -138,7 +138,7 @@ def test_a_list_of_files_makes_a_form(called: Any) -> None:
 
 def test_a_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
     result = CheckedClient(user=user).call_tool("keep", {"file_filename": "a.txt"})
-    assert text_of(result).startswith("/file_filename: names a file that was not given")
+    assert text_of(result).startswith("/file_filename: names a file that was not sent")
 
 
 @pytest.mark.parametrize("name", ["keep", "change", "keep_form"])

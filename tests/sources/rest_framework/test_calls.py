@@ -172,9 +172,9 @@ def test_what_is_not_there_is_told(refused: Any) -> None:
     ("kind", "told"),
     [
         ("conflict", "Somebody was faster."),
-        ("login", "The view leads to another page, /accounts/login/, and has no answer."),
+        ("login", "The view redirects to another page, /accounts/login/, without data."),
         ("message", "You may not edit this page."),
-        ("page", "page of HTML"),
+        ("page", "an HTML page"),
         ("endless", "more than"),
     ],
 )

@@ -441,4 +441,4 @@ def test_a_candidate_that_declares_a_secret_is_not_served(settings: Any, kind: A
         set_tool(name, chosen=True)
     assert names() == [plain]
     (message,) = messages("mcp_bridge.W092")
-    assert re.search("it returns a secret, '(aws_secret|api)_key': only a mark makes it", message)
+    assert re.search("it returns a secret, '(aws_secret|api)_key': mark it to make it", message)

@@ -151,7 +151,7 @@ def test_a_view_that_raises_when_it_is_listed_is_no_candidate(settings: Any) -> 
     route(settings, path("a", Broken.as_view(), name="a"), path("b", Sound.as_view(), name="b"))
     assert [*registry.discovered.candidates] == ["b"]
     (message,) = messages("mcp_bridge.W076")
-    assert message.endswith("is no candidate: not now.")
+    assert message.endswith("is not a candidate: not now.")
 
 
 def test_an_extra_action_does_not_inherit_a_body() -> None:
@@ -313,7 +313,7 @@ def test_options_of_the_setting_the_class_and_the_method_are_merged(settings: An
     assert posted.access.permissions == ("auth.view_user", "auth.change_user")
     assert posted.annotations == {"readOnlyHint": False, "destructiveHint": True}
     assert messages("mcp_bridge.W070") == [
-        "MCP_BRIDGE['SOURCES']['drf']['OPTIONS']['views']: 'things' has no action put."
+        "MCP_BRIDGE['SOURCES']['drf']['OPTIONS']['views']: 'things' lacks the action put."
     ]
 
 
@@ -326,11 +326,11 @@ def test_a_line_that_names_nothing_is_told(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"view": {}}, "no option 'view'"),
+        ({"view": {}}, "unknown option 'view'"),
         ({"views": ["a"]}, "'views' is not a dict"),
-        ({"views": {"a": None}}, "no mapping"),
-        ({"views": {"a": {"actions": "list"}}}, "no list of names"),
-        ({"views": {"a": {"colour": "red"}}}, "no option 'colour'"),
+        ({"views": {"a": None}}, "a mapping of options"),
+        ({"views": {"a": {"actions": "list"}}}, "not a list of names"),
+        ({"views": {"a": {"colour": "red"}}}, "unknown option 'colour'"),
         ({"probe": "yes"}, "'probe' is not True or False"),
     ],
 )
@@ -373,7 +373,7 @@ def test_routes_of_regular_expressions(settings: Any) -> None:
     assert served("named").input_schema["properties"].keys() == {"pk"}
     texts = messages("mcp_bridge.E070")
     assert len(texts) == 2
-    assert any("groups without names" in text for text in texts)
+    assert any("unnamed groups" in text for text in texts)
     assert any("alternatives" in text for text in texts)
 
 

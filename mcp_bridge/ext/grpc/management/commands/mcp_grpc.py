@@ -10,11 +10,11 @@ from mcp_bridge.sources.base import first_line
 
 class Command(BaseCommand):
     help = (
-        "Show which methods of a gRPC source are tools, and why the others are none; write its "
-        "descriptor set by the server's reflection, or compare the two."
+        "Show which methods of a gRPC source are tools, and why others are not; write its "
+        "descriptor set from the server's reflection, or compare the two."
     )
 
-    # A descriptor set that is not there yet is a finding of the checks.
+    # Checks would fail if the descriptor set does not exist yet.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -23,21 +23,21 @@ class Command(BaseCommand):
         group.add_argument(
             "--reflect",
             action="store_true",
-            help="Write the descriptor set as the server says it is. It has no comments.",
+            help="Write the descriptor set from the server's reflection, without comments.",
         )
         group.add_argument(
             "--check",
             action="store_true",
-            help="Fail where the server has other services than the descriptor set says.",
+            help="Fail if the services of the server differ from the descriptor set.",
         )
 
     def handle(self, *args: Any, source: str, reflect: bool, check: bool, **options: Any) -> None:
         found = named_source(source)
-        # Imported here, since only sites with the extra have it.
+        # Imported here, since it needs the extra.
         from mcp_bridge.ext.grpc.source import GRPCSource
 
         if not isinstance(found, GRPCSource):
-            raise CommandError(f"MCP_BRIDGE['SOURCES'][{source!r}]: it is no source of gRPC.")
+            raise CommandError(f"MCP_BRIDGE['SOURCES'][{source!r}] is not a gRPC source.")
         if reflect or check:
             self._ask(found, check)
         found.tools()
@@ -66,8 +66,8 @@ class Command(BaseCommand):
             return
         if known is not None and Descriptors(known).has_comments:
             raise CommandError(
-                f"{path} has comments, of which the tools' descriptions are made, and reflection "
-                "has none: compare the two with --check, or move the file away first."
+                f"{path} has comments, which the tools' descriptions come from, and reflection "
+                "would lose them: compare the two with --check, or move the file away first."
             )
         path.write_bytes(reflected)
-        self.stderr.write(f"{path} has been written, of {len(reflected)} bytes.")
+        self.stderr.write(f"{path}: written ({len(reflected)} bytes).")

@@ -29,12 +29,12 @@ _MISSING: Final = '{} is not installed: run pip install "django-mcp-bridge[opena
 
 
 class Command(BaseCommand):
-    # A document that is not there yet is a finding of the checks.
+    # Checks would report a document that does not exist yet.
     requires_system_checks = ()
     help = (
-        "Pin the OpenAPI document of a source: take the operations that the source serves from a "
-        "document, with all they refer to, write them to the source's file, and show what they "
-        "are as tools and what has changed."
+        "Pin the OpenAPI document of a source: extract the operations that the source serves, with "
+        "everything they refer to, write them to the source's file, and show the tools and the "
+        "changes."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -48,14 +48,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--check",
             action="store_true",
-            help="Write nothing, and fail where the pinned file is not what would be written, or "
-            "an operation of it is no tool: for a build.",
+            help="Write nothing; fail if the pinned file is out of date, or if one of its "
+            "operations is not a tool. For CI.",
         )
 
     def handle(self, *, alias: str, address: str | None, check: bool, **options: object) -> None:
         source = named_source(alias)
         if not isinstance(source, OpenAPISource):
-            raise CommandError(f"MCP_BRIDGE['SOURCES'][{alias!r}] is no OpenAPISource.")
+            raise CommandError(f"MCP_BRIDGE['SOURCES'][{alias!r}] is not an OpenAPISource.")
         file = Path(source.options["document"])
         try:
             before = read_document(file) if file.exists() else None
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError(f"{first_line(why)}.") from why
         if address is None:
             if before is None:
-                raise CommandError(f"There is no file {file}: write it with --from FILE or URL.")
+                raise CommandError(f"Missing file {file}: write it with --from FILE or URL.")
             tools = self._show(source, before)
             is_same = True
         else:
@@ -79,13 +79,13 @@ class Command(BaseCommand):
             if not check and not is_same:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
-            outcome = "would be written anew" if check else "written"
+            outcome = "out of date" if check else "written"
             self.stdout.write(f"{file}: {'unchanged' if is_same else outcome}.")
         if check and not (is_same and not source.messages and tools):
-            raise CommandError("The pinned document is not as it has to be: see above.")
+            raise CommandError("The pinned document is not up to date or has problems: see above.")
 
     def _show(self, source: OpenAPISource, document: Document) -> dict[str, MappedOperation]:
-        """Print the tools of a document and what is left out, and return the tools by name."""
+        """Print the tools of a document and omitted operations; return the tools by name."""
         source.document = document
         source.tools()
         tools = source.mapped
@@ -106,7 +106,7 @@ class Command(BaseCommand):
     ) -> None:
         """Print what has changed in the tools since the file was written."""
         old = {}
-        # All that was chosen then, whatever is chosen now.
+        # Everything chosen then, regardless of the current choice.
         for operation in before.operations():
             options = ToolOptions()
             with suppress(LeftOut):
@@ -137,14 +137,14 @@ def _cut(address: str, source: OpenAPISource) -> Cut:
 
 
 def _read_bytes(address: str) -> bytes:
-    """Return what stands in a file or at a URL. Raises ValueError and CommandError."""
+    """Return the content of a file or URL. Raises ValueError and CommandError."""
     if not address.startswith(("http://", "https://")):
         try:
             return Path(address).read_bytes()
         except OSError as why:
             raise ValueError(f"it cannot be read: {why.strerror}") from why
     if not is_https_or_loopback(address):
-        raise CommandError(f"{address} is reached without TLS, where others may change it.")
+        raise CommandError(f"{address} does not use TLS, so others could change it.")
     try:
         from mcp_bridge.outbound.client import Outbound, OutboundError
     except ImportError as why:
@@ -158,13 +158,13 @@ def _read_bytes(address: str) -> bytes:
         raise ValueError(f"the server {first_line(why)}") from why
     if received.status != 200:
         where = received.headers.get("location", "")
-        more = f", and leads to {cut(where, 200)}" if where else ""
+        more = f" and redirects to {cut(where, 200)}" if where else ""
         raise ValueError(f"the server answered with {received.status}{more}")
     return received.body
 
 
 def _parse(text: bytes) -> object:
-    """Return the value of JSON or YAML; dates stay the texts that they are."""
+    """Return the value of JSON or YAML; dates remain strings."""
     if text.lstrip()[:1] in (b"{", b"["):
         return json.loads(text)
     try:
@@ -172,7 +172,7 @@ def _parse(text: bytes) -> object:
     except ImportError as why:
         raise CommandError(_MISSING.format("PyYAML")) from why
 
-    # The one in C where it is there: ten times as fast.
+    # The C loader, if available, is ten times as fast.
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     resolvers = {
         first: [each for each in found if each[0] != "tag:yaml.org,2002:timestamp"]
@@ -182,11 +182,11 @@ def _parse(text: bytes) -> object:
     try:
         return yaml.load(text, loader)
     except yaml.YAMLError as why:
-        raise ValueError(f"is no YAML: {first_line(why)}") from why
+        raise ValueError(f"is not YAML: {first_line(why)}") from why
 
 
 def _findings(document: Document) -> Iterator[str]:
-    """Yield what breaks OpenAPI's own schema: of documents that work, too many do."""
+    """Yield violations of OpenAPI's schema, as warnings: many documents that work have some."""
     try:
         from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
     except ImportError as why:
@@ -197,7 +197,7 @@ def _findings(document: Document) -> Iterator[str]:
     try:
         for number, error in enumerate(validator(data).iter_errors()):
             if number == _MOST_FINDINGS:
-                yield "there is more that breaks the schema of OpenAPI"
+                yield "more parts violate the schema of OpenAPI"
                 return
             yield f"{'/'.join(map(str, error.absolute_path))}: {cut(error.message, 200)}"
     except Exception as why:
@@ -205,7 +205,7 @@ def _findings(document: Document) -> Iterator[str]:
 
 
 def _security(document: Document) -> Iterator[str]:
-    """Yield what the document says of credentials, which the source's headers have to bring."""
+    """Yield the document's credentials, which the source's headers must provide."""
     schemes = nested(nested(document.data, "components"), "securitySchemes")
     for name in schemes:
         each = nested(schemes, name)
@@ -220,11 +220,11 @@ def _security(document: Document) -> Iterator[str]:
                 continue
             case _:
                 where = f"no header, but {each.get('in', each.get('type'))}"
-        yield f"The service knows the credential {name} ({where})."
+        yield f"The service accepts the credential {name} ({where})."
 
 
 def _lines(mapped: MappedOperation) -> list[str]:
-    """Return the method and path of a tool and its definition, in lines."""
+    """Return the method and path of a tool and its definition, as lines."""
     schema = json.dumps(mapped.input_schema, indent=1, ensure_ascii=False)
     lines = (str(mapped.operation), *mapped.description.splitlines(), *schema.splitlines())
     return [f"{line}\n" for line in lines]
