@@ -115,7 +115,7 @@ def test_effect_names_the_groups(settings: Any) -> None:
     assert 'class="warning"' in page
     assert messages(page)[0] == (
         "“alpha” is enabled for 0 people. "
-        "Nobody can use it: it is only for groups, and no group is chosen."
+        "Nobody can use it: it is restricted to groups, but none is selected."
     )
     assert f"Groups: “{press.name}” → none" in history()[-1]
     address = reverse("admin:mcp_bridge_toolsetting_history", args=[row("alpha").pk])

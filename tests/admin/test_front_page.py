@@ -78,7 +78,7 @@ def test_the_index_leads_to_the_front_page(caller: CheckedClient) -> None:
 
 def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient) -> None:
     administrator = Administrator()
-    assert "No call waits for a decision" in front(administrator)
+    assert "No calls are pending approval" in front(administrator)
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
     pending = PendingCall.objects.get()
     text = front(administrator)
@@ -90,7 +90,7 @@ def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient)
     administrator.browser.post(address, {"_approve": "Approve"})
     pending.refresh_from_db()
     assert (pending.status, pending.decided_by) == ("approved", administrator.user)
-    assert "No call waits for a decision" in front(administrator)
+    assert "No calls are pending approval" in front(administrator)
 
 
 def test_a_call_is_refused_with_a_reason_of_the_front_page(caller: CheckedClient) -> None:
@@ -108,7 +108,7 @@ def test_nothing_is_decided_without_reading_all_of_it(caller: CheckedClient) -> 
     caller.call_tool("shout", {"word": "x" * 3_000})
     text = section(page := front(Administrator()), "held")
     assert "xxx" not in text
-    assert "read it and decide on its page" in text
+    assert "Review it on its page" in text
     assert "_approve" not in page
 
 
@@ -136,10 +136,17 @@ def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) 
     tools = reverse("admin:mcp_bridge_toolsetting_changelist")
 
     def said() -> list[bool]:
-        badge = "call waits for you" in administrator.browser.get(queue).content.decode()
-        in_list = "call waits for approval" in administrator.browser.get(tools).content.decode()
-        in_queue = "No call waits" not in administrator.browser.get(queue).content.decode()
-        return [badge, in_list, in_queue, "No call waits" not in front(administrator)]
+        badge = "call pending" in administrator.browser.get(queue).content.decode()
+        in_list = "call is pending approval" in administrator.browser.get(tools).content.decode()
+        in_queue = (
+            "No calls are pending approval" not in administrator.browser.get(queue).content.decode()
+        )
+        return [
+            badge,
+            in_list,
+            in_queue,
+            "No calls are pending approval" not in front(administrator),
+        ]
 
     assert said() == [True] * 4
     administrator.tick(shout=False)
@@ -176,7 +183,7 @@ def test_own_calls_are_nobodys_to_decide_where_another_has_to(
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     administrator = Administrator()
     CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
-    assert "No call waits for a decision" in front(administrator)
+    assert "No calls are pending approval" in front(administrator)
     other = Administrator(SEE, DECIDE, username="other")
     assert "1 call waits for a decision" in front(other)
 
@@ -265,9 +272,9 @@ def test_clients_are_seen_and_who_called_too_often(caller: CheckedClient) -> Non
 
 def test_a_site_without_calls_says_how_to_begin(caller: CheckedClient, settings: Any) -> None:
     text = front(Administrator())
-    assert "Nobody has called a tool. To begin, connect a client" in text
+    assert "No calls yet. Connect a client to begin" in text
     settings.MCP_BRIDGE = {"AUDIT": None}
-    assert "keeps no record of calls" in front(Administrator(username="other"))
+    assert "Calls are not recorded" in front(Administrator(username="other"))
 
 
 def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> None:
@@ -298,7 +305,7 @@ def test_the_page_of_the_tokens_is_the_same(caller: CheckedClient) -> None:
     text = front(Administrator("view_token"), address=address)
     assert "claude mcp add" in text
     assert [section(text, each) for each in ("held", "tools", "day")] == ["", "", ""]
-    assert "What failed" in front(Administrator(username="other"), address=address)
+    assert "Failures in 24 hours" in front(Administrator(username="other"), address=address)
 
 
 PARTS = {
@@ -315,7 +322,7 @@ def test_a_person_sees_what_their_permissions_open(codename: str, caller: Checke
     text = front(Administrator(codename))
     assert [each for each in PARTS.values() if section(text, each)] == [PARTS[codename]]
     assert ("_approve" in text, "_refuse" in text) == (False, False)
-    assert ("To decide takes the permission" in text) is (codename == SEE)
+    assert ("view them but not decide" in text) is (codename == SEE)
     assert "Issue a token" not in text
 
 

@@ -39,7 +39,7 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
     assert "<pre>text</pre>" in html["embedded"]
     assert "about 3\xa0bytes: not shown" in html["blob"]
     assert "example.com/a" in html["result"]
-    assert "The tool answered with an error." in html["error"]
+    assert "The tool returned an error." in html["error"]
     (image,) = show("image")[1].all("img")
     assert image["src"].startswith("data:image/png;base64,")
     assert image["alt"] == "Picture in block 1 of the result, image/png, 4\xa0bytes"
@@ -63,15 +63,15 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
                 "mimeType": "image/png",
                 "data": base64.b64encode(bytes(MAX_MEDIA + 1)).decode(),
             },
-            "too large to be shown",
+            "too large to show",
         ),
         ({"type": "image"}, "safely"),
         ({"type": "resource_link", "uri": "javascript:alert(1)", "name": "<b>"}, ""),
         ({"type": "resource_link", "uri": " java\nscript:alert(1)"}, ""),
         ({"type": "resource_link", "uri": "https://[bad"}, ""),
         ({"type": "resource_link", "uri": "//example.com/"}, ""),
-        ({"type": "resource"}, "Shown as it is."),
-        ({"type": "<script>"}, "Shown as it is."),
+        ({"type": "resource"}, "Shown unchanged."),
+        ({"type": "<script>"}, "Shown unchanged."),
         ({"type": "text", "text": "<script>alert(1)</script>"}, ""),
         ({"type": "resource", "resource": {"uri": "javascript:1", "text": "<script>"}}, ""),
     ],

@@ -100,7 +100,7 @@ def test_table_is_bounded() -> None:
     }
     found = parameters({"$ref": "#/$defs/D0", "$defs": defs})
     assert len(found) == MAX_ROWS + 1
-    assert found[-1].type == "more than 200 rows: the JSON has all of them"
+    assert found[-1].type == "more than 200 rows; see the JSON for all"
     # Without a single row, and without an end but for the bound.
     each: dict[str, Any] = {
         f"A{i}": {"allOf": [{"$ref": f"#/$defs/A{i + 1}"}] * 9} for i in range(9)

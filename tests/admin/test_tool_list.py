@@ -88,7 +88,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     }
     assert MARKER not in page
     assert 'aria-label="alpha is enabled"' in page
-    assert "No tool waits for approval." in page
+    assert "No tools are pending approval." in page
     assert "The site has 3 tools. Off: 0. No longer there: 0." in page
 
 
@@ -115,7 +115,7 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
     }
     assert cells(page, "was_here")["status"] == "no longer there"
     assert cells(page, "was_here")["who_can_use_it"] == "nobody"
-    off = "nobody now; when it is on: every user (1 person)"
+    off = "no one now; when enabled: every user (1 person)"
     assert cells(page, "gamma")["who_can_use_it"] == off
     assert cells(page, "gamma")["what_it_does"].startswith("Wipe everything.reads asks first")
     for wanted, names in {
@@ -194,8 +194,8 @@ def test_who_may_only_look_changes_nothing(site: Any) -> None:
     page = reader.get("changelist")
     assert "switch_off" not in page
     assert 'type="checkbox"' not in page
-    assert "clear its tick" not in page
-    assert "What a user sees" not in page
+    assert "To disable a tool" not in page
+    assert "Preview as a user" not in page
     reader.post("changelist", _save="Save", expected=403)
     reader.act("switch_off", "alpha")
     reader.save("alpha", expected=403)
@@ -300,7 +300,7 @@ def test_switch_warns_of_a_tool_without_users(administrator: Administrator) -> N
     administrator.get("changelist")
     ToolSetting.objects.filter(name="alpha").update(restricted=True)
     told = switch(administrator, "alpha", on=True)
-    sentence = "Nobody can use it: it is only for groups, and no group is chosen."
+    sentence = "No one can use it: it is restricted to groups, but none is selected."
     assert told["message"] == f"“alpha” is enabled for 0 people. {sentence}"
     assert sentence in told["cells"]["who_can_use_it"]
     assert sentence in cells(administrator.get("changelist"), "alpha")["who_can_use_it"]
@@ -349,7 +349,7 @@ def test_tools_stand_in_groups_unless_a_column_is_chosen(
 
     ToolSetting.objects.create(name="a_was_here")
     flat = ["a_was_here", "alpha", "beta", "gamma"]
-    rest = ("Without a tool at present", ["a_was_here"])
+    rest = ("Without a tool", ["a_was_here"])
     assert groups(group="prefix") == [(name, [name]) for name in flat[1:]] + [rest]
     # Three groups of three tools would only be in the way, and all are of the same app.
     assert groups() == groups(group="app") == [("", flat)]
@@ -395,7 +395,7 @@ def test_what_administrators_have_limited_is_said(administrator: Administrator) 
 @pytest.mark.parametrize(
     ("options", "badges"),
     [
-        ({}, "nothing said"),
+        ({}, "unknown"),
         ({"read_only": True}, "reads"),
         ({"read_only": False}, "writes"),
         ({"destructive": False}, "writes"),
@@ -414,7 +414,7 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"public": True}, "Everybody can use it, signed in or not, and it may change data."),
+        ({"public": True}, "Everyone can use it, signed in or not, and it may change data."),
         ({"public": True, "read_only": True}, ""),
         ({"destructive": True}, "Every user of the site can use it, and it may delete"),
         ({"read_only": False}, "Every user of the site can use it, and it may delete"),
@@ -423,7 +423,7 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
         ({"read_only": True}, ""),
         (
             {"permissions": "auth.nothing", "superusers": False},
-            "Nobody can use it: no active user has the permissions that it needs.",
+            "No one can use it: no active user has the required permissions.",
         ),
     ],
 )

@@ -129,7 +129,7 @@ def test_the_tools_are_seen_as_somebody(settings: Any) -> None:
     assert f"toolsetting/{row('shout').pk}/change/" in text
     assert ESCAPED in text
     assert MARKER not in text
-    assert "No user and no group has such a name." in administrator.get("sees", q="nobody")
+    assert "No matching users or groups." in administrator.get("sees", q="nobody")
     for key in ("0", "x", MARKER):
         assert " sees " not in administrator.get("sees", user=key).partition("content-main")[2]
 
@@ -150,7 +150,7 @@ def test_many_users_are_not_all_named(settings: Any) -> None:
     administrator = opened(settings)
     users = get_user_model().objects
     users.bulk_create(users.model(username=f"user{number:02}") for number in range(25))
-    assert "There are more" in administrator.get("sees", q="user")
+    assert "More matches exist" in administrator.get("sees", q="user")
     text = administrator.get("change", row("shout").pk)
     assert "every user (26 people)" in text
     assert text.count("sees/?user=") == 20
