@@ -99,7 +99,7 @@ class Definition(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """A warning if nobody can use it, or everyone can and it may change data; else ""."""
+        """A warning if no one can use it, or everyone can and it may change data; else ""."""
         return cell("warning", {"tool": self.entry.shown, "audience": self.audience})
 
     @property

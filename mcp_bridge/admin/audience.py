@@ -208,7 +208,7 @@ class Answer(NamedTuple):
 
 
 class Member:
-    """A stand-in user: a member of a group, without anything else."""
+    """A substitute for a user: a member of a group, without anything else."""
 
     is_authenticated = is_active = True
     is_anonymous = is_staff = is_superuser = False

@@ -134,7 +134,7 @@ class PagesAdmin(admin.ModelAdmin):
         using = router.db_for_write(self.model)
         is_saving = request.method == "POST" and is_key(object_id, self.model)
         if is_saving and transaction.get_connection(using).in_atomic_block:
-            # Of two concurrent submissions, the second is compared with the row saved by the first.
+            # The second of two concurrent submissions is compared with the row saved by the first.
             row = self.model._base_manager.using(using).select_for_update().filter(pk=object_id)
             row.values_list("pk").first()
         return super().get_object(request, object_id, *args)

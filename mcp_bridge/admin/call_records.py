@@ -79,7 +79,7 @@ FIELDS: Final = sorted(
 _NAMES: Final[Mapping[str, str]] = {"credential": "signed_in_with", "revision": "protocol_version"}
 COLUMNS: Final = [_NAMES.get(name, name) for name in FIELDS]
 # Positions where spreadsheets may see a formula: at the beginning of a cell, also after a character
-# that some of them treat as a separator, whatever the file uses.
+# that some of them treat as a separator, in any file.
 _FORMULA: Final = re.compile(
     '(^|[;,|\t\r\n])(?=["\\s\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])'
 )
@@ -163,7 +163,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         return [
             (None, {"fields": _CALL}),
             (_("Who called"), {"fields": (self.user_field(request), *_CALLER)}),
-            (_("What was sent"), {"fields": _SENT}),
+            (_("Request"), {"fields": _SENT}),
         ]
 
     def get_queryset(self, request: HttpRequest) -> Records:

@@ -36,7 +36,7 @@ HINTS: Final[Mapping[tuple[str, bool], tuple[Promise, Promise]]] = {
     ("destructiveHint", False): (_("does not delete"), _("It does not delete or overwrite.")),
     ("idempotentHint", True): (
         _("idempotent"),
-        _("Repeating a call with the same arguments has no further effect."),
+        _("Repeating a call with the same arguments does not change anything more."),
     ),
     ("openWorldHint", True): (_("external"), _("It accesses systems outside of this site.")),
     ("openWorldHint", False): (_("internal"), _("It stays within this site.")),

@@ -84,7 +84,7 @@ class ScopeFilter(EntryFilter):
 
 
 class ToolsetFilter(EntryFilter):
-    """Filter by toolset; hidden if there are no toolsets."""
+    """Filter by toolset; hidden without toolsets."""
 
     title = _("toolset")
     parameter_name = "toolset"
@@ -143,7 +143,7 @@ class RowForm(forms.ModelForm):
         # The URL with which tools.js switches the tool at once.
         address = f"{quote(self.instance.pk)}/switch/"
         field.widget.attrs |= {"aria-label": name, "data-mcp-switch": address}
-        # The column has no space for it.
+        # The column does not have space for it.
         field.help_text = ""
         # Also submits whether the list showed the tool as enabled.
         field.show_hidden_initial = True

@@ -89,7 +89,7 @@ def test_a_call_can_be_passed_over(caller: CheckedClient) -> None:
     administrator = Administrator(SEE, DECIDE)
     for here, there in ((first, second), (second, first)):
         page = text_at(administrator, address("change", here.pk))
-        assert f'<a href="{address("change", there.pk)}">Next waiting call' in page
+        assert f'<a href="{address("change", there.pk)}">Next pending call' in page
     assert statuses() == ["waiting", "waiting"]
 
 
@@ -186,7 +186,7 @@ def test_the_selected_calls_are_read_before_they_are_decided(caller: CheckedClie
     page = text_at(administrator, address("changelist"), **data)
     assert [each.partition("-")[0] for each in proofs(page)] == [str(key) for key in chosen]
     assert statuses() == ["waiting"] * 3
-    assert "1 more call waits." in page
+    assert "1 more call is pending." in page
 
 
 def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
@@ -235,7 +235,7 @@ def test_a_page_shows_no_more_than_somebody_reads(caller: CheckedClient) -> None
     page = text_at(administrator, address("decide"))
     assert len(proofs(page)) == 2
     assert "Its arguments are long; review it on its own page" in page
-    assert "1 more call waits." in page
+    assert "1 more call is pending." in page
 
 
 def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:

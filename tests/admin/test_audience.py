@@ -72,7 +72,7 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
     ("rule", "words"),
     [
         (AccessRule(public=True), "everyone, signed in or not"),
-        (AccessRule(public=True, predicate=bool), "at most everybody, signed in or not"),
+        (AccessRule(public=True, predicate=bool), "at most everyone, signed in or not"),
         (AccessRule(predicate=bool), "at most every user (0 people)"),
         (AccessRule(groups=frozenset()), "0 people"),
         (AccessRule(permissions=("auth.nothing",)), "0 people"),

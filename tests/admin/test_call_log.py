@@ -91,9 +91,9 @@ def test_arguments_that_are_not_kept_say_by_which_setting(
     (line,) = rows_of(page)
     assert " not kept " in line
     text = page.content.decode()
-    assert "the setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;] says so" in text
+    assert "(setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;])" in text
     change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
-    assert "not kept: the setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
+    assert "not kept (setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
     # What was not kept then is not there later either.
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
     assert " not kept " in rows_of(listed(administrator))[0]
@@ -110,7 +110,7 @@ def test_a_call_that_waits_is_not_called_refused(
     legacy.http.defaults["HTTP_USER_AGENT"] = "codex/0.5"
     legacy.call_tool("wipe")
     (line,) = rows_of(listed(administrator, outcome="waits"))
-    assert "… waits" in line
+    assert "… pending" in line
     assert "refused" not in line
     assert "codex/0.5" in line
     assert listed(administrator, outcome="refused").context["cl"].result_count == 0
@@ -118,7 +118,7 @@ def test_a_call_that_waits_is_not_called_refused(
     PendingCall.objects.update(status="refused")
     assert "⊘ refused by a person" in rows_of(listed(administrator))[0]
     PendingCall.objects.all().delete()
-    assert "… waited" in rows_of(listed(administrator))[0]
+    assert "… was pending" in rows_of(listed(administrator))[0]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_forged_filter_has_a_clear_answer(
         assert response.status_code == 200
         assert response.context["cl"].result_count == 1
         text = response.content.decode()
-        assert re.search(r"shown\.</li>", text)
+        assert re.search(r"Showing (?:all calls|the first page)\.</li>", text)
         assert "Database error" not in text
     for kind in ("csv", "json"):
         refused = administrator.browser.get(reverse(f"{RECORDS}{kind}"), query)
@@ -210,7 +210,7 @@ def test_a_search_shows_the_latest_calls_that_it_finds_and_exports_all(
     page = listed(administrator, q="ADA")
     assert page.context["cl"].result_count == len(rows_of(page)) == 29
     assert sorted(int(each.reference) for each in page.context["cl"].result_list)[0] == 1
-    said = "A search shows the latest 29 calls that it finds"
+    said = "A search shows the latest 29 matches"
     assert said in page.content.decode()
     sent = administrator.browser.get(reverse(f"{RECORDS}json"), {"q": "ADA"}).streaming_content
     assert len(json.loads(b"".join(sent))) == 30
@@ -471,7 +471,7 @@ def test_a_site_that_keeps_no_records_says_so(settings: Any, administrator: Admi
     make()
     settings.MCP_BRIDGE = {"AUDIT": None}
     text = listed(administrator).content.decode()
-    assert 'Calls are not recorded: the setting MCP_BRIDGE["AUDIT"] is None.' in text
+    assert 'Calls are not recorded: MCP_BRIDGE["AUDIT"] is None.' in text
     page = administrator.get("change", row("archive").pk)
     assert "Calls are not recorded" in page
 

@@ -118,7 +118,7 @@ def test_who_may_use_one_is_said_in_the_readers_language(
 ) -> None:
     words = {
         "everyone who is signed in": "alle Angemeldeten",
-        "everybody with %(permissions)s": "alle mit %(permissions)s",
+        "everyone with %(permissions)s": "alle mit %(permissions)s",
         "%(who)s, if the tool's own access rule (code) allows": "%(who)s, soweit erlaubt",
         "Can delete %(model)s": "Darf %(model)s löschen",
     }
@@ -178,7 +178,7 @@ def test_candidates_are_listed_by_page_without_being_built(many: Any) -> None:
     administrator = Administrator()
     page = administrator.get("candidates")
     assert found(page) == [f"api_{number:04}" for number in range(100)]
-    assert "1300 operations of the site are no tools" in page
+    assert "1300 operations of the site can be enabled as tools" in page
     assert MARKER not in page
     assert "Do number 7." in page
     assert "everyone with “Can view user”" in page
@@ -210,7 +210,7 @@ def test_a_page_of_1300_takes_few_queries(many: Any) -> None:
         ({"q": "NUMBER 3"}, ["api_0003", "rpc_0003"]),
         ({"q": "rpc 3"}, ["rpc_0003"]),
         ({"q": "rpc_0003"}, ["rpc_0003"]),
-        ({"source": "rpc", "hint": "reads"}, ["rpc_0000", "rpc_0003"]),
+        ({"source": "rpc", "hint": "read-only"}, ["rpc_0000", "rpc_0003"]),
         ({"source": "rpc", "hint": "unknown"}, ["rpc_0002"]),
         ({"source": "rpc", "app": "news"}, ["rpc_0001", "rpc_0003"]),
         ({"source": "rpc", "q": "views.py"}, []),
@@ -235,14 +235,14 @@ def test_what_is_chosen_is_shown_and_then_switched_on(many: Any) -> None:
     text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page))
     assert "Do what api_0001 does." in text
     assert "deletes : It may delete or overwrite." in text
-    assert "Permissions that a caller needs Can view user auth.view_user" in text
+    assert "Required permissions Can view user auth.view_user" in text
     assert "Who can use it 1 person" in text
     assert "number required integer, minimum 1, maximum 100" in text
     sizes = [int(size) for size in re.findall(r"about (\d+) tokens", text)]
     assert sizes[-1] == sum(sizes[:-1]) > 80
     assert not ToolSetting.objects.exists()
     page = administrator.post("switch_on", _confirmed="x", tool=shown(page))
-    assert "2 candidates are switched on." in page
+    assert "2 candidates were enabled." in page
     assert found(page) == [f"api_{number:04}" for number in range(20) if number not in (1, 3)]
     assert listed() == ["api_0001", "api_0003"]
     assert [(each.user, each.object_repr) for each in LogEntry.objects.order_by("object_repr")] == [
@@ -274,12 +274,12 @@ def test_one_is_switched_off_in_the_list_of_tools_and_then_a_candidate_again(man
     administrator = Administrator()
     shown_page = administrator.post("switch_on", name="api_0001")
     administrator.post("switch_on", _confirmed="x", tool=shown(shown_page))
-    assert "1 tool is switched off." in administrator.act("switch_off", "api_0001")
+    assert "1 tool was disabled." in administrator.act("switch_off", "api_0001")
     assert listed() == []
     assert found(administrator.get("candidates")) == ["api_0000", "api_0001"]
     page = administrator.get("changelist")
     assert '<span class="mcp-status-disabled">off</span>' in page
-    assert "1 tool is switched on." in administrator.act("switch_on", "api_0001")
+    assert "1 tool was enabled." in administrator.act("switch_on", "api_0001")
     assert listed() == ["api_0001"]
     administrator.act("switch_off", "api_0001")
     assert "was deleted successfully" in administrator.post(
@@ -294,7 +294,7 @@ def test_what_has_changed_since_it_was_shown_is_not_switched_on(many: Any) -> No
     changed, same = shown(page)
     tools = ["0" + changed[1:], same, "0 gone", "nonsense"]
     page = administrator.post("switch_on", _confirmed="x", tool=tools)
-    assert "1 candidate is switched on." in page
+    assert "1 candidate was enabled." in page
     assert "were changed or removed since you opened the page: api_0000, gone." in page
     assert listed() == ["api_0001"]
 

@@ -172,7 +172,7 @@ def test_json_field_has_an_example_of_the_schema(schema: Any, example: Any) -> N
         (INTEGER, "true", "This is not a number"),
         (INTEGER, "9" * 5000, "This is not a number"),
         ({}, "{", "This is not JSON: expecting property name"),
-        ({}, "word", "at line 1, column 1. Text stands in double quotes."),
+        ({}, "word", "at line 1, column 1. Put text in double quotes."),
         ({}, "NaN", "This JSON cannot be sent: NaN is not a JSON number."),
         ({}, '{"a": 1, "a": 2}', "the same member twice"),
         ({}, "[" * 100_000, "nested more than"),

@@ -26,7 +26,7 @@ SAID = {
     f"{TOOLS}candidates/": ['MCP_BRIDGE = {"EXPOSE": "all"}', f'href="{TOOLS}"'],
     QUEUE: [
         "Calls of tools that require confirmation wait here",
-        f'<a href="{TOOLS}">Choose a tool',
+        f'<a href="{TOOLS}">To require confirmation, open a tool',
     ],
     f"{QUEUE}decide/": ["No calls are pending that you can decide on", f'href="{QUEUE}"'],
     "/admin/mcp_bridge/toolcallrecord/": ["No calls yet. Connect a client", f"{FRONT}#mcp-connect"],

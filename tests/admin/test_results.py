@@ -53,9 +53,12 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
 @pytest.mark.parametrize(
     ("block", "note"),
     [
-        ({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}, "safely"),
-        ({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}, "safely"),
-        ({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}, "safely"),
+        (
+            {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="},
+            "for security reasons",
+        ),
+        ({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}, "for security reasons"),
+        ({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}, "for security reasons"),
         ({"type": "image", "mimeType": "image/png", "data": '"><script>'}, "not base64"),
         (
             {
@@ -65,7 +68,7 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
             },
             "too large to show",
         ),
-        ({"type": "image"}, "safely"),
+        ({"type": "image"}, "for security reasons"),
         ({"type": "resource_link", "uri": "javascript:alert(1)", "name": "<b>"}, ""),
         ({"type": "resource_link", "uri": " java\nscript:alert(1)"}, ""),
         ({"type": "resource_link", "uri": "https://[bad"}, ""),
@@ -115,4 +118,4 @@ def test_structured_content_is_folded_where_the_text_says_the_same() -> None:
 
 
 def test_a_result_without_content_says_so() -> None:
-    assert "The result has no content." in render("result", shown=shown(b'{"content":[]}')).html
+    assert "The result is empty." in render("result", shown=shown(b'{"content":[]}')).html

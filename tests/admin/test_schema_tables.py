@@ -111,7 +111,7 @@ def test_table_is_bounded() -> None:
 
 def test_table_escapes_and_says_that_it_is_empty() -> None:
     page = render("parameters", rows=[], caption="Takes")
-    assert "Takes: nothing." in page.html
+    assert "Takes: none." in page.html
     text = {"<b>": {"description": "<b>", "default": "<b>", "enum": ["<b>"]}}
     page = render("parameters", rows=parameters({"properties": text}), caption="<b>", raw="<b>")
     assert not page.all("b")

@@ -64,13 +64,13 @@ def in_one_line(text: str) -> str:
 
 def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
     before = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "Scopes that a client connected by OAuth needs read Rate" in before
+    assert "Scopes required of OAuth clients read Rate" in before
     generation = Generation.current()
     text = in_one_line(administrator.save("alpha", enabled="on", scopes="write"))
     assert "“alpha” is enabled for every user (1 person)." in text
     assert Generation.current() != generation
     text = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "Scopes that a client connected by OAuth needs read, write Rate" in text
+    assert "Scopes required of OAuth clients read, write Rate" in text
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message() == "Scopes: none → “write”"
     assert tools_of(administrator.user, "read") == ["beta"]
@@ -132,8 +132,8 @@ def test_the_list_has_every_scope_with_the_tools_that_need_it(
     named, others = page.split('id="mcp-others"')
     assert "write Change things &amp; more beta" in in_one_line(named)
     text = in_one_line(others)
-    assert f"read Read {ESCAPED} alpha, beta Other words for read" in text
-    assert "own none: the user who grants it reads its name beta Other words for own" in text
+    assert f"read Read {ESCAPED} alpha, beta Change the description of read" in text
+    assert "own none; users see its name beta Change the description of own" in text
     assert "write" not in text
     assert MARKER not in page
     assert "?name=read&amp;description=Read%20%3Cscript%3Ealert%281%29%3C%2Fscript%3E" in others
@@ -165,7 +165,7 @@ def test_deleting_takes_the_words_alone_and_says_so(administrator: Administrator
     idle = Scope.objects.create(name="idle", description="Nothing")
     page = in_one_line(administrator.browser.get(at("delete", scope.pk)).content.decode())
     assert "Only the description is deleted; the setting SCOPES or the name is used instead" in page
-    assert "2 tools go on needing the scope: alpha, beta." in page
+    assert "2 tools still require the scope: alpha, beta." in page
     page = administrator.browser.get(at("delete", idle.pk)).content.decode()
     assert "needing" not in page
     administrator.browser.post(at("delete", scope.pk), {"post": "yes"})

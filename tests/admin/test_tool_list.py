@@ -73,7 +73,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     assert [each.name for each in ToolSetting.objects.all()] == ["alpha", "beta", "gamma"]
     found = cells(page, "alpha")
     about, source = found.pop("what_it_does").split("tests/", 1)
-    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;.nothing said"
+    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;.unknown"
     assert source.startswith("admin/test_tool_list.py:")
     assert found.pop("action-checkbox") == ""
     assert found.pop("tokens") == str(tokens_of(served("alpha").definition(LATEST)))
@@ -89,7 +89,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     assert MARKER not in page
     assert 'aria-label="alpha is enabled"' in page
     assert "No tools are pending approval." in page
-    assert "The site has 3 tools. Off: 0. No longer there: 0." in page
+    assert "The site has 3 tools. Disabled: 0. Removed: 0." in page
 
 
 def test_each_status_is_said_and_filtered(settings: Any) -> None:
@@ -107,17 +107,19 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
     ToolSetting.objects.filter(name="gamma").update(enabled=False)
     ToolSetting.objects.create(name="was_here")
     page = administrator.get("changelist")
-    assert '<a href="?status=waiting">2 tools wait for approval.</a>' in page
+    assert '<a href="?status=waiting">2 tools are pending approval.</a>' in page
     assert {name: cells(page, name)["status"] for name in ("alpha", "beta", "gamma")} == {
         "alpha": "new, waits for approval",
         "beta": "changed, waits for approval",
         "gamma": "off",
     }
     assert cells(page, "was_here")["status"] == "no longer there"
-    assert cells(page, "was_here")["who_can_use_it"] == "nobody"
+    assert cells(page, "was_here")["who_can_use_it"] == "no one"
     off = "no one now; when enabled: every user (1 person)"
     assert cells(page, "gamma")["who_can_use_it"] == off
-    assert cells(page, "gamma")["what_it_does"].startswith("Wipe everything.reads asks first")
+    assert cells(page, "gamma")["what_it_does"].startswith(
+        "Wipe everything.read-only requires confirmation"
+    )
     for wanted, names in {
         "waiting": ["alpha", "beta"],
         "new": ["alpha"],
@@ -173,10 +175,10 @@ def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator)
 def test_several_are_switched_at_once(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.act("switch_off", "alpha", "beta")
-    assert "2 tools are switched off." in page
+    assert "2 tools were disabled." in page
     assert "“beta” is disabled." in page
     assert logged() == [("alpha", "Enabled: on → off"), ("beta", "Enabled: on → off")]
-    assert "1 tool is switched off. 1 was so before." in administrator.act(
+    assert "1 tool was disabled. 1 was unchanged." in administrator.act(
         "switch_off", "beta", "gamma"
     )
     assert "0 tools are switched on. 0" not in administrator.act(
@@ -387,20 +389,20 @@ def test_what_administrators_have_limited_is_said(administrator: Administrator) 
     found = cells(administrator.get("changelist"), "alpha")
     assert found["who_can_use_it"] == (
         "Authors, Editors; 1 person"
-        "only for: Authors, Editors; 5/min; asks first; scopes: a:read; other words"
+        "only for: Authors, Editors; 5/min; requires confirmation; scopes: a:read; custom texts"
     )
-    assert "asks first" in found["what_it_does"]
+    assert "requires confirmation" in found["what_it_does"]
 
 
 @pytest.mark.parametrize(
     ("options", "badges"),
     [
         ({}, "unknown"),
-        ({"read_only": True}, "reads"),
+        ({"read_only": True}, "read-only"),
         ({"read_only": False}, "writes"),
         ({"destructive": False}, "writes"),
-        ({"destructive": True, "confirm": True}, "deletes asks first"),
-        ({"read_only": True, "public": True}, "reads public"),
+        ({"destructive": True, "confirm": True}, "deletes requires confirmation"),
+        ({"read_only": True, "public": True}, "read-only public"),
     ],
 )
 def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) -> None:

@@ -125,7 +125,7 @@ def test_saving_undoes_no_approval_written_in_between(
 def test_a_change_is_read_and_approved(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert listed(administrator) == []
-    assert "1 tool waits for approval." in administrator.get("changelist")
+    assert "1 tool is pending approval." in administrator.get("changelist")
     text = page(administrator)
     assert "Changes since the last approval" in text
     assert "parameter deep<br>(added)" in text
@@ -135,7 +135,7 @@ def test_a_change_is_read_and_approved(administrator: Administrator, settings: A
     assert "<ins>10</ins>" in text
     assert MARKER not in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert "1 tool is approved." in text
+    assert "1 tool was approved." in text
     assert "“wipe” is enabled for every user (1 person)." in text
     assert len(listed(administrator)) == 1
     assert row("wipe").approved_by == administrator.user
@@ -143,7 +143,7 @@ def test_a_change_is_read_and_approved(administrator: Administrator, settings: A
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message().startswith("Approved the definition ")
     again = administrator.post("approve", row("wipe").pk, fingerprint=row("wipe").fingerprint)
-    assert "0 tools are approved." in again
+    assert "0 tools were approved." in again
 
 
 def test_what_was_not_read_is_not_approved(administrator: Administrator, settings: Any) -> None:
@@ -190,7 +190,7 @@ def test_new_tool_shows_its_whole_definition(settings: Any) -> None:
     assert "new, waits for approval" in text
     administrator.save("wipe")
     text = page(administrator)
-    assert "new, waits for approval; off" in text
+    assert "new, waits for approval; disabled" in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
     assert "“wipe” is disabled." in text
 
@@ -201,8 +201,8 @@ def test_under_debug_a_changed_tool_is_served_and_that_is_said(
     settings.DEBUG = True
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert len(listed(administrator)) == 1
-    assert "changed, waits for approval; on, since DEBUG is" in administrator.get("changelist")
-    assert "without DEBUG it would be withheld" in page(administrator)
+    assert "changed, waits for approval; enabled by DEBUG" in administrator.get("changelist")
+    assert "otherwise it would be withheld" in page(administrator)
 
 
 def test_the_front_page_counts_the_tools_to_which_it_leads(
@@ -336,16 +336,16 @@ def test_the_page_begins_with_what_the_tool_does_and_who_can_use_it(
 ) -> None:
     text = page(administrator)
     parts = [
-        "What it does, and who can use it",
+        "Behaviour and access",
         "Settings",
         "Texts for models",
-        "What models read",
+        "Text for models",
         "Latest calls",
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     about = re.sub("<[^>]*>", "", text[places[0] : places[1]])
-    assert f"Wipe a folder {ESCAPED}. deletes asks first" in re.sub(r"\s+", " ", about)
+    assert f"Wipe a folder {ESCAPED}. deletes requires confirmation" in re.sub(r"\s+", " ", about)
     assert "Rate no limit" in re.sub(r"\s+", " ", about)
 
 
@@ -380,7 +380,7 @@ def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any
 
     assert rate() == "no limit"
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"wipe": "9/hour"}}
-    assert rate() == "9/hour for each caller, as the tool or the settings say"
+    assert rate() == "9/hour for each caller, from the tool or the settings"
     administrator.save("wipe", enabled="on", rate="5/min")
     assert rate() == "5/min for each caller, set here"
     serve_tools(settings, wipe, **CONFIRMED, throttle="nothing")

@@ -50,16 +50,16 @@ def tokens(*names: str) -> int:
 def lengths(page: str) -> list[str]:
     """What the page says of each list."""
     text = re.sub(r"<[^>]*>", "", page)
-    return re.findall(r"\S+: \d+ (?:are|is) on and takes? about \d+ tokens", text)
+    return re.findall(r"\S+: \d+ enabled, about \d+ tokens", text)
 
 
 def test_the_list_says_what_each_list_of_tools_takes(administrator: Administrator) -> None:
     set_tool("order_send", enabled=False)
     page = administrator.get("changelist")
     assert lengths(page) == [
-        f"tools: 2 are on and take about {tokens('order_list', 'weather')} tokens",
-        f"orders: 1 is on and takes about {tokens('order_list')} tokens",
-        "reading: 0 are on and take about 0 tokens",
+        f"tools: 2 enabled, about {tokens('order_list', 'weather')} tokens",
+        f"orders: 1 enabled, about {tokens('order_list')} tokens",
+        "reading: 0 enabled, about 0 tokens",
     ]
     assert "Some clients reject so many tools, and models choose less well among them" not in page
 

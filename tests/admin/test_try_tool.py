@@ -46,7 +46,7 @@ def attempt(administrator: Administrator, **data: Any) -> str:
 def test_a_tool_is_called_as_oneself(settings: Any) -> None:
     administrator = opened(settings)
     text = administrator.get("try", row("shout").pk)
-    assert "The tool is called as you, administrator" in text
+    assert "The tool runs as you, administrator" in text
     administrator.get("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
     assert CALLS == []
     text = attempt(administrator, word=MARKER, times="2")
@@ -104,7 +104,7 @@ def test_a_tool_that_nobody_can_call_says_so(settings: Any) -> None:
 def test_a_tool_that_one_may_not_use_is_refused(settings: Any) -> None:
     opened(settings, permissions="auth.add_user")
     text = attempt(Administrator(VIEW, username="reader"), word="a")
-    assert "Unknown tool: shout. You may not use it" in text
+    assert "Unknown tool: shout. The tool may be disabled" in text
     assert CALLS == []
 
 

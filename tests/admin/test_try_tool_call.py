@@ -85,7 +85,8 @@ def test_a_tool_that_is_not_seen_is_not_called(user: Any) -> None:
         outcome = call(name, {}, post(user))
         assert outcome.result is None
         assert outcome.refusal.startswith(
-            f"Unknown tool: {name}. The tool may be disabled, pending approval, or not allowed for you; all of these give the same error as an unknown tool"
+            f"Unknown tool: {name}. The tool may be disabled, pending approval, "
+            "or not allowed for you"
         )
     stranger = call("add", {"a": 1}, post(AnonymousUser()))
     assert stranger.refusal.startswith("Unknown tool: add.")

@@ -68,7 +68,7 @@ def test_several_tools_are_switched_off_at_once(visit: Visit) -> None:
         page.get_by_role("row", name=name).locator("input.action-select").check()
     page.get_by_label("Action:").select_option(label="Disable selected tools")
     page.locator("button[name=index]").click()
-    page.get_by_text("2 tools are switched off.").wait_for()
+    page.get_by_text("2 tools were disabled.").wait_for()
     assert not {"comments_add", "comments_list"} & seen_by("admin")
     check(page, "switched-off")
 
@@ -93,7 +93,7 @@ def test_a_changed_tool_is_read_and_approved(visit: Visit) -> None:
     page.get_by_text("Delete a draft.").wait_for()
     check(page, "admin-change")
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("1 tool is approved.").wait_for()
+    page.get_by_text("1 tool was approved.").wait_for()
     assert "articles_delete" in seen_by("admin")
 
 

@@ -168,7 +168,7 @@ def see_the_tools(walk: Walk) -> None:
     walk.follow("tools")
     walk.follow_tool("articles_delete")
     walk.arrive()
-    walk.sees("What it does, and who can use it")
+    walk.sees("Behaviour and access")
 
 
 def switch_a_tool(walk: Walk) -> None:
@@ -410,5 +410,5 @@ def test_a_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit, first: s
     keys.enter()
     keys.go_to("articles_headlines")
     keys.enter()
-    page.get_by_role("heading", name="What it does, and who can use it").wait_for()
+    page.get_by_role("heading", name="Behaviour and access").wait_for()
     assert keys.count <= MOST_KEYS
