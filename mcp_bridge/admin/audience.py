@@ -200,7 +200,7 @@ def who_may(rules: Collection[AccessRule]) -> dict[AccessRule, str]:
 
 
 class Answer(NamedTuple):
-    """Whether a user sees a tool, and why not, or what else may decide."""
+    """The visibility of a tool for a user, and the reason, or what else may decide."""
 
     entry: Entry
     sees: bool

@@ -33,7 +33,7 @@ _SHORT: Final = 2_000
 
 
 class StatusFilter(SimpleListFilter):
-    """Filter by status; shows pending calls by default."""
+    """A filter by status; shows pending calls by default."""
 
     title = _("status")
     parameter_name = "status"

@@ -131,7 +131,7 @@ class VersionFilter(RecordFilter):
 
 
 class OutcomeFilter(RecordFilter):
-    """Filter by outcome, as the list shows it."""
+    """A filter by outcome, as the list shows it."""
 
     title = _("outcome")
     parameter_name = "outcome"
@@ -153,7 +153,7 @@ class OutcomeFilter(RecordFilter):
 
 
 class NameFilter(SimpleListFilter):
-    """Filter by a name that is typed or selected from proposals."""
+    """A filter by a name that is typed or selected from proposals."""
 
     # Other fields that its form submits.
     own = ()
@@ -190,7 +190,7 @@ class UserFilter(NameFilter):
 
 class TimeFilter(SimpleListFilter):
     """
-    Filter by time: a named range, or a custom one from a day or time to another.
+    A filter by time: a named range, or a custom one from a day or time to another.
 
     ``begin`` and ``end`` are None without a bound; the end itself is excluded.
     """

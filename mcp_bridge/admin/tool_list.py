@@ -84,7 +84,7 @@ class ScopeFilter(EntryFilter):
 
 
 class ToolsetFilter(EntryFilter):
-    """Filter by toolset; hidden without toolsets."""
+    """A filter by toolset; hidden without toolsets."""
 
     title = _("toolset")
     parameter_name = "toolset"
@@ -98,7 +98,7 @@ class ToolsetFilter(EntryFilter):
 
 
 class GroupFilter(SimpleListFilter):
-    """Choose the grouping of the list; does not filter."""
+    """A choice of the list's grouping; does not filter."""
 
     title = _("group")
     parameter_name = "group"

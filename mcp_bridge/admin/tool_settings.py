@@ -89,7 +89,7 @@ class ToolSettingAdmin(BridgeAdmin):
             _("Settings"),
             {"fields": ["enabled", "confirm", "restricted", "groups", "scopes", "rate", "note"]},
         ),
-        (_("Texts for models"), {"fields": ["title", "description"]}),
+        (_("Override title and description"), {"fields": ["title", "description"]}),
     ]
     list_display = [
         *("tool", "enabled", "status", "what_it_does", "who_can_use_it", "calls_in_a_week"),

@@ -338,7 +338,7 @@ def test_the_page_begins_with_what_the_tool_does_and_who_can_use_it(
     parts = [
         "Behaviour and access",
         "Settings",
-        "Texts for models",
+        "Override title and description",
         "Text for models",
         "Latest calls",
     ]
