@@ -105,7 +105,8 @@ def test_who_may_use_one_is_said_in_the_words_of_people(ruled: Administrator) ->
         "judged": "everyone who is signed in, if the tool's own access rule (code) allows",
         "one": "everyone with “Can delete user”",
         "two": (
-            "everyone with “Can view user” and “shop.sell”, if the tool's own access rule (code) allows"
+            "everyone with “Can view user” and “shop.sell”, "
+            "if the tool's own access rule (code) allows"
         ),
     }
     # Both what is shown and what the code says is found.
