@@ -14,7 +14,7 @@ NO_SUCH_HOST = Either((NOT_A_MESSAGE, Http((400,), foreign=True)))
 
 
 def each(kind: str, name: str, *values: str) -> dict[str, Change]:
-    """A draft for each value of a header."""
+    """Return a draft for each value of a header."""
     return {f"the {kind} {value[:40]!r}": header(name, value) for value in values}
 
 
