@@ -18,7 +18,7 @@ FAMILIES = 200
 
 
 def taking(name: str, hint: Any) -> Callable[..., Any]:
-    """A function with two parameters of that hint, of which the second may be left out."""
+    """Return a function with two parameters of that hint, of which the second may be left out."""
 
     def take(value, other=None):  # type: ignore[no-untyped-def]
         """Take a value."""

@@ -106,7 +106,7 @@ def test_input_required_result_tampered_state(context: Context) -> str:
 @questions.register_procedure
 @mcp_tool(public=True, read_only=True)
 def test_input_required_result_capabilities(context: Context) -> str:
-    """Ask for whatever of these the client has declared."""
+    """Ask for each of these that the client has declared."""
     known: dict[str, InputRequest] = {
         "user_name": form("What is your name?", "name"),
         "greeting": sampling("Generate a greeting", 50),

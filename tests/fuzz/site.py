@@ -126,13 +126,13 @@ def ask(context: Context, train: str) -> str:
 
 @mcp_tool(permissions="auth.add_group")
 def hidden() -> str:
-    """Nobody here may call it."""
+    """Never run: no caller here has the permission."""
     RUNS.append("hidden")
     return "hidden"
 
 
 def urlconf(*, asynchronous: bool) -> Any:
-    """The addresses of the site."""
+    """Return the addresses of the site."""
     server = RpcServer(register_system_procedures=False)
     for each in (add, echo, later, tree, book, routed, by_hand, wipe, ask, hidden):
         server.register_procedure(each)
