@@ -96,7 +96,9 @@ class Run:
                 again = self.pages()
                 changing = [page for page in before if again[page] != before[page]]
                 if changing:
-                    raise Failure(f"Choose others than {changing}, whose answers change with each request.")
+                    raise Failure(
+                        f"Choose others than {changing}, whose answers change with each request."
+                    )
             warned = self.check()
             started = time.monotonic()
             self.install()

@@ -112,7 +112,7 @@ class Site:
     bridge: dict[str, object] = field(default_factory=dict)
     """Settings of MCP_BRIDGE beside SOURCES."""
     token_url: str | None = None
-    """Address at which the site issues its own credentials; None if they are the bridge's tokens."""
+    """Address at which the site issues credentials; None if they are the bridge's tokens."""
     token_key: str = ""
     scheme: str = "Bearer"
     names: dict[str, str] = field(default_factory=lambda: {user: user for user in USERS})

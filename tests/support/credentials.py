@@ -1,5 +1,5 @@
 """
-A site where several libraries of credentials are installed, run in a process of its own.
+A site with several libraries of credentials, run in a separate process.
 
     python -m tests.support.credentials FOLDER
 
@@ -151,7 +151,7 @@ def credentials() -> Iterator[tuple[str, str, dict[str, str]]]:
     for state, expires, user in (
         ("valid", now + hour, bob),
         ("expired", now - hour, bob),
-        # Of the grant "client credentials".
+        # By the grant "client credentials".
         ("without a user", now + hour, None),
     ):
         access.create(user=user, token=f"oauth {state}".replace(" ", "-"), expires=expires)
@@ -172,7 +172,7 @@ def credentials() -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 class Door:
-    """What an MCPClient posts through, leading to the application under ASGI or WSGI."""
+    """Transport of an MCPClient to the application under ASGI or WSGI."""
 
     def __init__(self, view: str) -> None:
         from django.test import AsyncClient, Client

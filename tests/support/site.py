@@ -1,4 +1,4 @@
-"""The site that the tests serve: one procedure for every thing a procedure can be or do."""
+"""The site that the tests serve: one procedure for every feature of procedures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def later(text: str) -> str:
 @server.register_procedure
 @mcp_tool(public=True, read_only=True)
 def ping_public() -> dict[str, bool]:
-    """Anybody may call this."""
+    """Return a pong; open to every caller."""
     return {"pong": True}
 
 
@@ -194,7 +194,7 @@ def open_ended(rpc: RpcRequestContext, **rest: int) -> dict[str, int]:
     return rest
 
 
-# What must never be a tool.
+# Procedures that must never be tools.
 
 
 @server.register_procedure
