@@ -66,7 +66,7 @@ def test_text_that_is_not_json_is_a_parse_error(text: str) -> None:
     [b"\xff", b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\xe2\x82"', b"\xef\xbb\xbf{}", b"\x80"]
     + ["{}".encode(name) for name in ("utf-16", "utf-16-le", "utf-32", "utf-32-be")],
 )
-def test_bytes_outside_of_plain_utf_8_are_a_parse_error(body: bytes) -> None:
+def test_bytes_outside_of_utf_8_are_a_parse_error(body: bytes) -> None:
     with pytest.raises(ParseError):
         jsonrpc.decode(body)
 
@@ -114,7 +114,7 @@ def test_adjacent_and_quoted_brackets_are_not_nesting() -> None:
     assert jsonrpc.decode(json.dumps("[" * 500).encode()) == "[" * 500
 
 
-def test_backslash_at_the_end_of_a_string_changes_no_depth() -> None:
+def test_backslash_at_the_end_of_a_string_is_ignored() -> None:
     value = ["\\", "[" * 500]
     assert jsonrpc.decode(json.dumps(value).encode()) == value
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH

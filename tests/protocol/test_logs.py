@@ -26,7 +26,7 @@ def raising() -> Iterator[None]:
     logging.getLogger(NAME).removeHandler(handler)
 
 
-def test_an_error_of_a_handler_is_printed_and_not_raised(
+def test_an_error_of_a_handler_is_only_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     get_logger(NAME).warning("text of %s", "mine")

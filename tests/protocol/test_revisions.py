@@ -54,7 +54,7 @@ def test_other_versions_get_the_latest_legacy_version(version: str) -> None:
     assert negotiate(version) is LATEST_LEGACY
 
 
-def test_2025_03_26_alone_has_batches_and_is_the_default() -> None:
+def test_batches_and_the_default_are_of_2025_03_26() -> None:
     assert [version for version in REVISIONS if REVISIONS[version].batches] == ["2025-03-26"]
     assert UNDECLARED is REVISIONS["2025-03-26"]
 

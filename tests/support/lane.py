@@ -32,7 +32,7 @@ ELSEWHERE = {
     "test_what_raises_is_named_if_it_is_the_sites",
     "test_an_answer_before_the_endpoint_is_shown",
     # Counts Python's calls, those of an event loop among them.
-    "test_a_hidden_tool_takes_the_work_of_an_unknown_name",
+    "test_hidden_tool_takes_the_work_of_an_unknown_name",
     # Counts the modules of a call, those that make the lane for each request of a test among them.
     "test_a_call_goes_through_few_modules",
 }

@@ -148,7 +148,7 @@ def test_legal_id_is_echoed_unchanged(sender: MCPClient, value: Any) -> None:
 
 @pytest.mark.requirement("message.json-rpc", "error.same-id", "error.members")
 @pytest.mark.parametrize("value", [None, '"1.0"', '"2"', '"2.00"', "2.0", "2", "null", "[]", "{}"])
-def test_message_without_json_rpc_2_is_refused_with_its_id(
+def test_message_without_version_2_is_refused_with_its_id(
     sender: MCPClient, value: str | None
 ) -> None:
     member = "" if value is None else f'"jsonrpc":{value},'
