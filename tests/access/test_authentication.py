@@ -147,7 +147,7 @@ def test_basic_authentication_of_an_inactive_user_is_401(ada: Any, settings: Any
 
 
 class DirectoryAway(exceptions.APIException):
-    """A backend whose directory of users does not answer."""
+    """The error of a directory of users that does not answer."""
 
     status_code = 503
 
