@@ -472,7 +472,7 @@ def test_session_of_another_site_is_refused(ada: Any, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("guarded")
-def test_session_of_a_user_who_became_inactive_is_401(ada: Any, settings: Any) -> None:
+def test_session_of_an_inactive_user_is_401(ada: Any, settings: Any) -> None:
     client = with_session(ada, settings)
     get_user_model().objects.update(is_active=False)
     assert refused(client).status_code in (401, 403)

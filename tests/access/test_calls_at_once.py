@@ -66,7 +66,7 @@ def test_calls_of_one_caller_are_limited(kind: str, revision: str, limit: Any) -
         "code": 429,
         "message": "Too many calls at once: 3 of yours run. Retry after 1 second.",
     }
-    # Those that were running have ended.
+    # The running calls have ended.
     assert client.call_tool("again", {"names": names[:2]})["isError"] is False
     assert len(REFUSED) == 1
 

@@ -43,7 +43,7 @@ def tool_named(name: str, **options: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def site(settings: Any) -> None:
-    """Serve fifty tools, of which pairs need the same permission, and one needs none."""
+    """Serve fifty tools, of which each pair needs one permission, and one that needs none."""
     ASKED.clear()
     settings.MCP_BRIDGE = {"AUDIT": None, "STATE_MAX_AGE": 60}
     server = RpcServer(register_system_procedures=False)
@@ -242,7 +242,7 @@ BACKENDS = [
     "backends", BACKENDS, ids=lambda kinds: "+".join(k.__name__ for k in kinds)
 )
 @pytest.mark.parametrize("kind", ["plain", "by group", "superuser", "inactive"])
-def test_listing_shows_what_has_perm_allows(
+def test_listing_agrees_with_has_perm(
     backends: list[type], kind: str, user: Any, settings: Any
 ) -> None:
     settings.AUTHENTICATION_BACKENDS = [f"{each.__module__}.{each.__name__}" for each in backends]

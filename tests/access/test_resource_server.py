@@ -32,7 +32,7 @@ ISSUED: dict[str, Any] = {}
 
 @dataclass
 class Credential:
-    """As django-oauth-toolkit has one."""
+    """A credential as django-oauth-toolkit has one."""
 
     resource: list[str] | None = field(default_factory=lambda: [RESOURCE])
     scope: str = "read"
@@ -40,7 +40,7 @@ class Credential:
 
 @dataclass
 class Granted:
-    """As allauth has one."""
+    """A credential as allauth has one."""
 
     resources: list[str]
 
@@ -174,7 +174,7 @@ WHERE = {"realm": "site", "resource_metadata": "https://example.com" + METADATA 
 
 
 @pytest.mark.requirement("auth.discovery", "auth.scope-401", "auth.statuses")
-def test_challenge_says_where_to_get_a_credential(settings: Any) -> None:
+def test_challenge_names_the_metadata(settings: Any) -> None:
     assert refusal(CheckedClient()) == (401, WHERE)
     configure(settings, DEFAULT_SCOPES=["read", "write"])
     assert refusal(CheckedClient()) == (401, {**WHERE, "scope": "read write"})

@@ -32,7 +32,7 @@ anew, limit = tools.anew, tools.limit
 
 
 class Refusing(BaseThrottle):
-    """A throttle that refuses all, and does not know when to retry."""
+    """A throttle that refuses all, without a time to retry."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         CALLS.append(f"{request.user} {request.auth} {view.request.path}")

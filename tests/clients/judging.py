@@ -75,7 +75,7 @@ def _wait(
 
 
 def _revision(requests: list[dict[str, Any]]) -> str:
-    """Return the revision that a client speaks, by what it sends after its first request."""
+    """Return the revision that a client speaks, by its requests after the first."""
     called = [each["revision"] for each in requests if each["method"] == "tools/call"]
     return str(called[-1]) if called and called[-1] else "2025-03-26, for want of a header"
 

@@ -1,8 +1,8 @@
 """
 The clients that are programs, set up and run as a user would, each in a separate home folder.
 
-Those that need a model get a fake one (``model``). The client shows what it sends that model of
-each call.
+Those that need a model get a fake one (``model``). The table shows each call as that model received
+it.
 """
 
 from __future__ import annotations
@@ -260,9 +260,7 @@ def strict_warnings(seat: Seat) -> list[tuple[str, str, str]]:
 
 
 def refused_results(seat: Seat, client: str) -> tuple[int, list[tuple[str, str]]]:
-    """
-    Return how many tools the official client has called, and those whose result it has refused.
-    """
+    """Return how many tools the official client has called, and those with a refused result."""
     done = subprocess.run(
         [programs(SERVERS) / "node", NODE / "results.mjs", client],
         cwd=ROOT,

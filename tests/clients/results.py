@@ -1,4 +1,4 @@
-"""A URLconf with a tool for each result that the tests know; clients validate the results."""
+"""A URLconf with a tool for each result in the tests; clients validate the results."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.clients.environments import ROOT, SERVERS, programs
 
-# As in docs/operate/deployment.md: a client is not to send a request while the server closes.
+# As in docs/operate/deployment.md: a client must not send a request while the server closes.
 COMMANDS = {
     "gunicorn": [
         *("gunicorn", "testproject.wsgi", "--threads", "8", "--keep-alive", "15"),

@@ -26,7 +26,7 @@ def stored() -> dict[str, dict[str, Any]]:
 
 
 def rendered() -> str:
-    """Return the two tables: what each client can, and what it shows."""
+    """Return the two tables: the abilities of each client, and its display of each call."""
     from tests.clients.roster import CLIENTS, NOT_RUN
 
     rows = stored()

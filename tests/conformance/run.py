@@ -46,7 +46,7 @@ def legs(group: Callable[[Toolbox], list[bool]], toolbox: Toolbox) -> list[bool]
 
 
 def suite(toolbox: Toolbox) -> list[bool]:
-    """The official suite against the site of this folder."""
+    """Run the official suite against the site of this folder."""
     with sites.running("tests.conformance.settings", log=toolbox.results / "site.log") as site:
         return [
             leg(f"suite {revision}", official.run, toolbox, site.url, revision)

@@ -25,7 +25,7 @@ from tests.conformance.questions import questions
 server = RpcServer()
 server.register_namespace(questions)
 
-# Compared with what tools/list shows, member for member (scenario json-schema-2020-12).
+# Compared with the schema of tools/list, member for member (scenario json-schema-2020-12).
 JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",

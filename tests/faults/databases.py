@@ -150,7 +150,7 @@ class Database(Server):
 
     @abstractmethod
     def full(self) -> Any:
-        """Fill the disk, or what the server may use of it."""
+        """Fill the disk, or the server's share of it."""
 
 
 class PostgreSQL(Database):
@@ -312,7 +312,7 @@ class MariaDB(Database):
 
     @property
     def impatient_settings(self) -> dict[str, Any]:
-        """Return settings of a site whose client gives up before a statement has to end."""
+        """Return settings of a site whose client times out before a statement has to end."""
         options = {**self.settings["OPTIONS"], "read_timeout": STATEMENT // 2}
         return {**self.settings, "OPTIONS": options}
 

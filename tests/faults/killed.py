@@ -1,9 +1,9 @@
 """
-Processes that are killed at each point at which a call of a tool uses the database.
+Kill a process at each point at which a call of a tool uses the database.
 
     python -m tests.faults.killed
 
-Prints the points in JSON, each with what its process has left, and what came of the next call. A
+Prints the points in JSON, each with the traces of its process and the outcome of the next call. A
 point is before or after a statement, or a commit.
 """
 
@@ -104,7 +104,7 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def left() -> dict[str, Any]:
-    """Return what the calls have left, and delete it."""
+    """Return the traces of the calls, and delete them."""
     records = ToolCallRecord.objects.order_by("pk")
     found = {
         "groups": Group.objects.count(),

@@ -228,7 +228,7 @@ def test_record_is_written_once_if_its_client_timed_out(site: Site, database: Da
     since = database.last_call()
     assert site.call("worker").is_good
     with database.frozen():
-        # Longer than read_timeout; the server still executes what it was sent.
+        # Longer than read_timeout; the server still executes the statements.
         time.sleep(2 * STATEMENT + 0.5)
     wait_for(partial(on_record, database, "worker", since, "succeeded"))
     time.sleep(2 * STATEMENT + 2)

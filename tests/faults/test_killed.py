@@ -1,4 +1,4 @@
-"""A process that is killed at any point of a call: what the tool wrote and its record agree."""
+"""A process that is killed at any point of a call: the tool's writes and its record agree."""
 
 from __future__ import annotations
 

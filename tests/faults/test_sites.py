@@ -52,7 +52,7 @@ def test_logs_that_cannot_be_written_change_no_answer(
 
 
 def same(answer: Answer) -> tuple[int, str]:
-    """Return an answer without what is new in each: its id, references and signed states."""
+    """Return an answer without its changing parts: its id, references and signed states."""
     body = json.dumps({**answer.body, "id": None})
     body = re.sub(r'"requestState": "[^"]+"', '"requestState": ""', body)
     return answer.status, re.sub(r"(reference|group) \w+", r"\1 X", body)

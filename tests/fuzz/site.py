@@ -86,7 +86,7 @@ def routed(
     region: Annotated[str, McpHeader("Region")] = "",
     zone: Annotated[int, McpHeader("Zone-Id")] = 0,
 ) -> str:
-    """Take what a proxy may route by."""
+    """Take an argument that a proxy may route by."""
     RUNS.append("routed")
     return f"{region} {zone}"
 
@@ -104,7 +104,7 @@ def routed(
     }
 )
 def by_hand(code: str, tags: list[Any] | None = None, either: Any = None) -> str:
-    """Its schema is written by hand."""
+    """Return the code; the schema is handwritten."""
     RUNS.append("by_hand")
     return code
 

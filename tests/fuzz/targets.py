@@ -61,7 +61,7 @@ def target(run: Callable[[bytes], None]) -> Callable[[bytes], None]:
 
 
 def json_target(run: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a target whose input is a JSON object, as a server or a file would have read it."""
+    """Return a target whose input is a JSON object, as read by a server or from a file."""
 
     def read(data: bytes) -> None:
         with suppress(ProtocolError):
@@ -74,7 +74,7 @@ def json_target(run: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def seeds(name: str) -> Iterator[Path]:
-    """Return the inputs with which a target begins, some of which it once could not take."""
+    """Return the inputs with which a target begins, including former failures."""
     yield from sorted((CORPUS / name).iterdir())
 
 
@@ -83,7 +83,7 @@ def messages(data: bytes) -> None:
     """Read a body, after a line with the headers of version, method and name."""
     line, _, body = data.partition(b"\n")
     version, method, name = [*line.decode("latin-1").split("\t"), "", "", ""][:3]
-    # As HTTP has it: no header is empty because it is absent.
+    # As in HTTP: a header is omitted rather than empty.
     headers = Headers(version or None, method or None, name or None)
     for given in (headers, None):
         ran: list[Request] = []

@@ -89,7 +89,7 @@ def send(server: Server, caller: str, case: Case, era: str, wanted: Wanted) -> l
 
 
 def readable(draft: Draft) -> tuple[str, Any]:
-    """Return the method and the id of a message, or None for what cannot be read."""
+    """Return the method and the id of a message; "" and None if it cannot be read."""
     try:
         message = json.loads(draft.content())
         return str(message.get("method")), message.get("id")

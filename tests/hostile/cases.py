@@ -29,7 +29,7 @@ class Case:
     servers: tuple[str, ...] = ()
 
     def inputs(self) -> Iterator[tuple[str, Wanted]]:
-        """Return the eras in which it is sent, and what is wanted in each."""
+        """Return the eras in which it is sent, with the wanted answer in each."""
         if isinstance(self.wanted, Wanted):
             for era in self.eras:
                 yield era, self.wanted

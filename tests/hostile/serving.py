@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Server:
-    """A site that is being served, and the files in which it records what it did."""
+    """A site that is being served, and the files that record its tool runs and its log."""
 
     name: str
     site: str

@@ -77,7 +77,7 @@ def test_unmarked_procedures_are_not_tools(admin: Any, procedure: str) -> None:
         admin.call_tool(name, {})
 
 
-def test_tool_runs_as_the_user_who_calls_it(author: Any) -> None:
+def test_tool_runs_as_its_caller(author: Any) -> None:
     me = author.value("desk_whoami")
     assert me["username"] == "author"
     assert me["roles"] == ["author"]

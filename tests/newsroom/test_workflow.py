@@ -68,7 +68,7 @@ def test_all_errors_in_the_arguments_are_reported_together(author: Any) -> None:
         assert f"{path}: " in complaint
 
 
-def test_early_publication_says_what_is_missing(editor: Any) -> None:
+def test_early_publication_names_the_missing_parts(editor: Any) -> None:
     assert "submit it" in editor.complaint("articles_publish", slug=draft(editor))
 
 

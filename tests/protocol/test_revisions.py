@@ -19,7 +19,7 @@ LEGACY = [version for version in REVISIONS if not REVISIONS[version].modern]
 
 
 def having(attribute: str, member: str) -> list[str]:
-    """Return the versions whose set of that name has the member."""
+    """Return the versions that have the member in that set."""
     return [version for version in REVISIONS if member in getattr(REVISIONS[version], attribute)]
 
 

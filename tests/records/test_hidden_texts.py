@@ -148,7 +148,7 @@ LONG = {
 
 @pytest.mark.parametrize("part", LONG.values(), ids=LONG)
 def test_long_texts_take_proportional_time(part: str | tuple[str, str]) -> None:
-    """It takes a second at most: in quadratic time it would take minutes."""
+    """The time is at most a second: in quadratic time it would be minutes."""
     start, part = ("", part) if isinstance(part, str) else part
     text = start + part * (256_000 // len(part))
     began = time.thread_time()

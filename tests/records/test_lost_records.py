@@ -176,7 +176,7 @@ def test_forged_lines_restore_nothing(
 def lost_line(
     settings: Any, client: CheckedClient, caplog: pytest.LogCaptureFixture, verb: str
 ) -> str:
-    """Return the line of a call whose record was lost."""
+    """Return the line of a call with a lost record."""
     settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
     serve(settings, look)
     with connection.execute_wrapper(refuse(verb, TABLE)):

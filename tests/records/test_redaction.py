@@ -64,7 +64,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 def values(
     scalars: st.SearchStrategy[Any], names: st.SearchStrategy[str] | None = None
 ) -> st.SearchStrategy[Any]:
-    """Return the scalars, alone and in lists and objects, whose members have these names."""
+    """Return the scalars, alone and in lists and objects with members of these names."""
     if names is None:
         names = texts(max_size=9) if scalars is SENT else TEXT
     return st.recursive(

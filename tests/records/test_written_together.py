@@ -77,7 +77,7 @@ def looks(settings: Any, count: int, **options: Any) -> Callable[[], None]:
 
 @contextmanager
 def one_bad_record_of_ten(database: Path, settings: Any, failure: str) -> Iterator[None]:
-    """Make ten calls, of which the database refuses one record until the block ends."""
+    """Make ten calls, and have the database refuse one of the records until the block ends."""
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     with closing(sqlite3.connect(database)) as other:
         other.execute(

@@ -37,7 +37,7 @@ class Note(Feature):
 
 
 class Notes(Source):
-    """A source of two notes and a tool, of which one note has the name of the tool."""
+    """A source of two notes and a tool; one of the notes has the name of the tool."""
 
     def tools(self) -> Sequence[Feature]:
         rule = AccessRule(permissions=("auth.view_user",))

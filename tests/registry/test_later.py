@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def animal() -> Iterator[Any]:
-    """Return a model whose table does not exist yet."""
+    """Return a model without its table."""
     with isolate_apps("testproject.newsroom"):
 
         class Animal(models.Model):

@@ -130,7 +130,7 @@ NEWSROOM = {"ROOT_URLCONF": "testproject.urls", "MCP_BRIDGE": newsroom.MCP_BRIDG
 
 
 @pytest.mark.parametrize("site", [{}, NEWSROOM], ids=["tests", "newsroom"])
-def test_the_sites_of_this_project_have_no_warnings(site: dict[str, Any]) -> None:
+def test_sites_of_this_project_have_no_warnings(site: dict[str, Any]) -> None:
     with override_settings(**site):
         minor = [finding for each in registry.discovered for finding in lint(each)]
     assert all(finding.level == checks.INFO for finding in minor)

@@ -98,7 +98,9 @@ def test_change_applies_though_a_receiver_reads_before_it(settings: Any, user: A
 
 @pytest.fixture
 def reading(settings: Any) -> Iterator[Callable[[], None]]:
-    """Begin to read the snapshot in another thread, whose first query ends with the test."""
+    """
+    Begin to read the snapshot in another thread, and hold its first query until the test ends.
+    """
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 60}
     serve(settings, wipe)
     over, threads = Event(), []

@@ -116,7 +116,7 @@ def test_result_limit_applies_to_each_call_of_a_batch(site: Any) -> None:
 
 def test_text_of_an_error_is_cut_to_the_limit(settings: Any, modern: CheckedClient) -> None:
     def complain() -> str:
-        """Say what is wrong, at length."""
+        """Fail with a long text."""
         from mcp_bridge import ToolError
 
         raise ToolError("\0" * 50_000)

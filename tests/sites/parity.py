@@ -76,7 +76,7 @@ def plans(tool) -> Iterator[dict[str, object]]:
         if name in PLAN["values"]
     }
     if missing := [name for name in required if name not in values]:
-        sys.exit(f"{tool.name} needs {missing}, for which the site has no values.")
+        sys.exit(f"{tool.name} needs {missing}, and the site lacks values for that.")
     for number in range(max([len(values[name]) for name in required], default=1)):
         # Shorter lists repeat their last value.
         yield {name: values[name][min(number, len(values[name]) - 1)] for name in required}

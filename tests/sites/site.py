@@ -71,7 +71,7 @@ class Interface:
 
 
 def rest_framework(*credentials: str) -> dict[str, object]:
-    """All views of a site: no pattern takes those that handle credentials, which are named."""
+    """Return a source of all views of a site: views that handle credentials are listed by name."""
     return {
         "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
         "OPTIONS": {"views": {"*": {}, **dict.fromkeys(credentials, {})}, "prefix": OWN},

@@ -102,7 +102,7 @@ def addresses() -> ModuleType:
 
 
 def credentials() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield whose each credential is, in what state, and the headers that hold it."""
+    """Yield the owner and the state of each credential, and the headers that hold it."""
     from django.contrib.auth import get_user_model
     from django.test import Client
     from django.utils import timezone

@@ -67,7 +67,7 @@ def bracketed(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def speaking(language: str, folder: Path) -> Iterator[None]:
-    """Activate a language, with a catalogue in a folder whose words precede those of the apps."""
+    """Activate a language, with a catalogue in a folder that precedes those of the apps."""
     languages = [*settings.LANGUAGES, (LANGUAGE, "Bracketed")]
     with override_settings(LOCALE_PATHS=[str(folder)], LANGUAGES=languages):
         trans_real._translations.pop(language, None)

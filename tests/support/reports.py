@@ -19,7 +19,7 @@ LOGGERS = ("", "django.request", "mcp_bridge")
 
 # Django 6.0 takes addresses alone, older ones pairs with names.
 BOSS = "boss@example.com" if django.VERSION >= (6, 0) else ("Boss", "boss@example.com")
-# Django 6.1 requires them, and older ones do not know them.
+# Required by Django 6.1, and unknown to older ones.
 MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
 
 

@@ -64,7 +64,7 @@ def send(
 
 
 def echo(received: Received, handler: BaseHTTPRequestHandler) -> None:
-    """Answer with what came."""
+    """Answer with the request."""
     send(
         handler,
         {

@@ -111,7 +111,7 @@ def for_ada(word: str, rpc: RpcRequestContext) -> str:
 @server.register_procedure(auth=raising)
 @mcp_tool
 def for_nobody() -> str:
-    """Its predicate raises."""
+    """Return a text; the tool's predicate raises."""
     return "never"
 
 
@@ -145,7 +145,7 @@ def who(context: Context) -> dict[str, str]:
 @server.register_procedure
 @mcp_tool
 def needs_sampling(context: Context) -> str:
-    """Needs a client that can sample."""
+    """Return a text; needs a client that can sample."""
     context.require_capability("sampling")
     return "sampled"
 
@@ -166,7 +166,7 @@ def needs_sampling(context: Context) -> str:
     },
 )
 def by_hand(code: str) -> dict[str, str]:
-    """Its schemas are written by hand."""
+    """Return the code; the schemas are handwritten."""
     return {"code": code}
 
 

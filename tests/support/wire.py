@@ -30,7 +30,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def somebody() -> Any:
-    """A user who may do anything and is in no database."""
+    """Return a user who may do anything and is in no database."""
     return get_user_model()(pk=1, username="ada", is_superuser=True)
 
 

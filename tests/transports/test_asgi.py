@@ -59,7 +59,7 @@ def test_site(
 
 
 def deliver(chunks: list[bytes], sent: list[tuple[bytes, bytes]], **more: Any) -> tuple[int, Any]:
-    """Return status and JSON of the answer to a POST whose body comes in chunks."""
+    """Return status and JSON of the answer to a POST with a body in chunks."""
 
     async def main() -> tuple[int, Any]:
         scope = {**scope_with(BASE + sent), **more}

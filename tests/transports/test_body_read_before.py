@@ -68,7 +68,7 @@ READERS = [
 
 @sync_and_async_middleware
 def reading(get_response: Any) -> Any:
-    """A middleware that reads the request, as many that log do; a test sets ``read``."""
+    """Read the request in a middleware, as many that log do; a test sets ``read``."""
 
     async def respond_async(request: HttpRequest) -> Any:
         READ[0](request)

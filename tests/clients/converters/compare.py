@@ -181,7 +181,7 @@ def _add(view: View, leaf: dict[str, Any]) -> None:
     types = {named} if isinstance(named, str) else set(named or ())
     choices = [leaf["const"]] if "const" in leaf else leaf.get("enum")
     if isinstance(choices, list):
-        # JavaScript knows 1.0 only as 1.
+        # 1.0 and 1 are the same number in JavaScript.
         whole = (int(c) if isinstance(c, float) and c.is_integer() else c for c in choices)
         written = {json.dumps(each, sort_keys=True) for each in whole}
         view.choices |= written

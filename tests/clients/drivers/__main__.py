@@ -47,7 +47,7 @@ async def refused(connect: Any) -> python.Shown:
 
 
 async def seen(call: Any) -> dict[str, Any]:
-    """Return what a call shows, or the exception it ends with."""
+    """Return the content shown for a call, or the exception it ends with."""
     try:
         async with asyncio.timeout(60):
             shown = await call

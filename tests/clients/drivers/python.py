@@ -83,7 +83,7 @@ def agreeing_in_words(asked: list[str]) -> Callable[..., Awaitable[Any]]:
 async def official(
     url: str, token: str, asked: list[str], mode: str = "auto"
 ) -> AsyncIterator[Connection]:
-    """The official SDK, ``mcp``."""
+    """Connect by the official SDK, ``mcp``."""
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared._httpx_utils import create_mcp_http_client
@@ -140,7 +140,7 @@ async def mcp_remote(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
 
 @asynccontextmanager
 async def fastmcp(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """FastMCP's client."""
+    """Connect by FastMCP's client."""
     from fastmcp import Client
     from fastmcp.client.transports import StreamableHttpTransport
 
@@ -181,7 +181,7 @@ async def openai_agents(url: str, token: str, asked: list[str]) -> AsyncIterator
 
 @asynccontextmanager
 async def llama_index(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """LlamaIndex's tool spec."""
+    """Connect by LlamaIndex's tool spec."""
     from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
     spec = McpToolSpec(BasicMCPClient(url, headers=bearer(token)))
