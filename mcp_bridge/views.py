@@ -34,7 +34,6 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import LATEST, Reply, Request, Result, answer, errors, refuse
 from mcp_bridge.records import recorder
-from mcp_bridge.server.connecting import page_context
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
@@ -187,11 +186,10 @@ class MCPView(BridgeView):
         """Return the page of the endpoint for a browser's GET, and 405 for any other request."""
         is_read = request.method in ("GET", "HEAD")
         if is_read and "text/html" in request.META.get("HTTP_ACCEPT", ""):
-            # Not every site has templates.
-            with suppress(TemplateDoesNotExist):
+            with suppress(TemplateDoesNotExist):  # Not every site has templates.
                 page = get_template("mcp_bridge/endpoint.html")
                 headers = {"Cache-Control": "private, no-store", "X-Frame-Options": "DENY"}
-                return HttpResponse(page.render(page_context(request), request), headers=headers)
+                return HttpResponse(page.render({"request": request}, request), headers=headers)
         where = metadata_url(request)
         how = (
             f"must log in, as {where} describes."

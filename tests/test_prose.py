@@ -44,6 +44,8 @@ RULES: Final = {
         re.IGNORECASE,
     ),
 }
+# The findings that each room may still have; none if it is not named.
+MOST: Final[dict[str, int]] = {}
 MOST_WORDS: Final = 9
 # First words of a docstring that are not the verb of a command.
 NO_VERB: Final = re.compile(

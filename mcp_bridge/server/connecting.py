@@ -14,14 +14,11 @@ from string import Template
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.access.policy import visible
-from mcp_bridge.access.scopes import resource_of
 from mcp_bridge.conf import conf
 
 # Placeholder for a secret that is not shown (again).
@@ -54,7 +51,6 @@ class Client:
     title: str
     token: tuple[Step, ...] = ()
     login: tuple[Step, ...] = ()
-    # The address that has the client add the server, with ``@base64`` or ``@quoted`` for its JSON.
     install: str = ""
 
 
@@ -156,15 +152,3 @@ def endpoint_url(request: HttpRequest) -> str:
         return conf.RESOURCE or request.build_absolute_uri(reverse("mcp"))
     except NoReverseMatch:
         return ""
-
-
-def page_context(request: HttpRequest) -> dict[str, object]:
-    """Return the context of the endpoint's page for people, of its toolset if it has one."""
-    url = resource_of(request) or request.build_absolute_uri(request.path.rstrip("/"))
-    user = getattr(request, "user", None) or AnonymousUser()
-    return {
-        "connection": Connection(url, TOKEN),
-        "site_name": conf.server_title,
-        "user_name": user.get_username(),
-        "tools": visible(user) if user.is_authenticated else [],
-    }

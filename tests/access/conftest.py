@@ -13,7 +13,7 @@ from tests.support import lane
 
 @pytest.fixture
 def limit(settings: Any) -> Callable[..., None]:
-    """Serves functions to everybody, with settings."""
+    """Serve functions to every caller, with settings."""
 
     def set_limit(*functions: Any, asynchronous: bool = False, **options: Any) -> None:
         settings.MCP_BRIDGE = options
@@ -24,6 +24,6 @@ def limit(settings: Any) -> Callable[..., None]:
 
 @pytest.fixture(params=[False, True], ids=["django", "direct lane"])
 def application(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to serve the endpoint under ASGI."""
+    """Serve the endpoint under ASGI in either way."""
     if request.param:
         monkeypatch.setattr(lane, "IS_ON", True)

@@ -22,7 +22,7 @@ DRF = "rest_framework.authentication"
 
 
 def whoami(context: Context) -> list[str]:
-    """Say who calls, with what credential."""
+    """Return the caller, and the kind of credential."""
     CALLS.append("whoami")
     return [context.user.get_username(), type(context.auth).__name__]
 
@@ -43,7 +43,7 @@ def authenticated_by(settings: Any, *paths: str) -> None:
 
 
 def refused(client: CheckedClient, method: str = "tools/list", **params: Any) -> Any:
-    """The response to a request that is refused."""
+    """Return the response to a request that is refused."""
     with pytest.raises(MCPError):
         client.post(method, **params)
     assert client.response["Content-Type"] == "application/json"
@@ -57,9 +57,7 @@ def basic(text: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("ada", "guarded")
 @pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover", "nothing"])
-def test_no_credential_and_nothing_public_is_401_with_a_challenge(
-    method: str, revision: str
-) -> None:
+def test_missing_credential_is_401_without_public_tools(method: str, revision: str) -> None:
     client = CheckedClient(revision=revision)
     response = refused(client, method, **({"name": "whoami"} if method == "tools/call" else {}))
     assert (response.status_code, response["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')
@@ -81,20 +79,20 @@ def test_no_middleware_is_needed(ada: Any, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_login_required_everywhere_makes_no_redirect(settings: Any) -> None:
+def test_login_required_middleware_makes_no_redirect(settings: Any) -> None:
     required = "django.contrib.auth.middleware.LoginRequiredMiddleware"
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, required]
     assert refused(CheckedClient()).status_code == 401
     assert APIClient().get("/mcp/tools/list").status_code == 401
 
 
-def test_something_public_lets_callers_in_without_a_credential(db: None, settings: Any) -> None:
+def test_public_tool_admits_callers_without_a_credential(db: None, settings: Any) -> None:
     serve(settings, giving(int, 1), public=True)
     assert CheckedClient().call_tool("give")["structuredContent"] == {"result": 1}
 
 
 @pytest.mark.parametrize("header", ["Bearer wrong", "Bearer", "Basic x", "nonsense", "Bearer a b"])
-def test_a_credential_that_does_not_hold_is_401_although_something_is_public(
+def test_invalid_credential_is_401_despite_public_tools(
     header: str, db: None, settings: Any
 ) -> None:
     serve(settings, giving(int, 1), public=True)
@@ -108,7 +106,7 @@ def test_a_credential_that_does_not_hold_is_401_although_something_is_public(
 
 @pytest.mark.requirement("security.no-session-auth")
 @pytest.mark.usefixtures("guarded")
-def test_a_user_of_a_middleware_does_not_count(ada: Any) -> None:
+def test_user_of_a_middleware_does_not_count(ada: Any) -> None:
     client = CheckedClient()
     client.http.force_login(ada)
     assert refused(client).status_code == 401
@@ -116,7 +114,7 @@ def test_a_user_of_a_middleware_does_not_count(ada: Any) -> None:
 
 
 @pytest.mark.usefixtures("guarded")
-def test_a_token_comes_before_the_user_of_a_middleware(ada: Any) -> None:
+def test_token_comes_before_the_user_of_a_middleware(ada: Any) -> None:
     bob = get_user_model().objects.create_user("bob")
     client = CheckedClient(token=Token.objects.issue(user=bob, name="test")[1])
     client.http.force_login(ada)
@@ -149,7 +147,7 @@ def test_basic_authentication_of_an_inactive_user_is_401(ada: Any, settings: Any
 
 
 class DirectoryAway(exceptions.APIException):
-    """The directory of users does not answer."""
+    """The error of a directory of users that does not answer."""
 
     status_code = 503
 
@@ -163,7 +161,7 @@ class Teapot(exceptions.APIException):
 
 
 class KeyAuthentication(BaseAuthentication):
-    """An API key in a header of its own, as third-party classes have it."""
+    """An API key in a separate header, as third-party classes have it."""
 
     keyword = "Key"
 
@@ -200,20 +198,20 @@ KEY = f"{__name__}.KeyAuthentication"
 
 
 class PlaceAuthentication(KeyAuthentication):
-    """A key whose challenge says for what address it is."""
+    """A key whose challenge names the address."""
 
     def authenticate_header(self, request: Any) -> str:
         return f'Key realm="{request.path}"'
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_a_class_makes_its_challenge_for_the_request(settings: Any) -> None:
+def test_class_makes_its_challenge_for_the_request(settings: Any) -> None:
     authenticated_by(settings, f"{__name__}.PlaceAuthentication")
     assert refused(CheckedClient())["WWW-Authenticate"] == 'Key realm="/mcp"'
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_the_challenge_is_of_the_scheme_that_was_used(settings: Any) -> None:
+def test_challenge_is_of_the_scheme_that_was_used(settings: Any) -> None:
     def challenge(*paths: str, sent: str = "", **others: Any) -> str:
         settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": list(paths), **others}
         client = CheckedClient()
@@ -240,7 +238,7 @@ def test_the_challenge_is_of_the_scheme_that_was_used(settings: Any) -> None:
     ("scheme", "status"),
     [("Bearer", 200), ("bearer", 200), ("Bearer ", 200), ("Token", 401), ("Basic", 401)],
 )
-def test_a_token_is_sent_as_a_bearers(scheme: str, status: int, ada: Any) -> None:
+def test_token_is_sent_as_a_bearers(scheme: str, status: int, ada: Any) -> None:
     client = CheckedClient()
     client.headers["Authorization"] = f"{scheme} {Token.objects.issue(user=ada, name='test')[1]}"
     message = client.message("tools/list")
@@ -249,7 +247,7 @@ def test_a_token_is_sent_as_a_bearers(scheme: str, status: int, ada: Any) -> Non
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_a_credential_of_another_scheme_is_told_how_to_send_a_token() -> None:
+def test_credential_of_another_scheme_explains_bearer_tokens() -> None:
     client = CheckedClient()
     client.headers.update(basic("ada:correct horse"))
     message = refused(client).json()["error"]["message"]
@@ -266,7 +264,7 @@ def test_any_class_works_by_its_dotted_path(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_classes_are_asked_in_their_order(settings: Any) -> None:
+def test_classes_are_tried_in_their_order(settings: Any) -> None:
     authenticated_by(settings, KEY, f"{DRF}.BasicAuthentication")
     client = CheckedClient()
     client.headers.update({**basic("ada:correct horse"), "X-Key": "ada"})
@@ -289,7 +287,7 @@ def test_classes_are_asked_in_their_order(settings: Any) -> None:
         ("error", 200, -32603, None),
     ],
 )
-def test_an_exception_of_a_class_keeps_its_status(
+def test_exception_of_a_class_keeps_its_status(
     key: str,
     status: int,
     code: int,
@@ -311,12 +309,14 @@ def test_an_exception_of_a_class_keeps_its_status(
     assert ("The request failed (reference" in caplog.text) == (key == "error")
     assert (message == "The request was refused.") == (key == "teapot")
     assert (message == "Forbidden: Not from here.") == (key == "forbidden")
-    # The administrator reads in the log why nobody can log in.
+    # The log shows the administrator why all logins fail.
     assert ("SECRET-MARKER" in caplog.text) == (code == -32603)
 
 
 class AnyBearer(BaseAuthentication):
-    """Takes whatever it is shown, for ada's or, with a machine's, for nobody's."""
+    """
+    A class that accepts any credential as ada's or, if it is a machine's, as one without a user.
+    """
 
     def authenticate(self, request: Any) -> Any:
         CALLS.append("AnyBearer")
@@ -341,7 +341,7 @@ TOKENS = "mcp_bridge.tokens.authentication.TokenAuthentication"
         *(("forbidden", 403), ("teapot", 403), ("throttled", 429), ("away", 503)),
     ],
 )
-def test_only_a_401_of_a_class_has_the_next_one_asked(key: str, status: int, settings: Any) -> None:
+def test_next_class_is_tried_only_after_a_401(key: str, status: int, settings: Any) -> None:
     authenticated_by(settings, KEY, ANY)
     client = CheckedClient()
     client.headers.update({"X-Key": key, "Authorization": "Bearer x"})
@@ -353,7 +353,7 @@ def test_only_a_401_of_a_class_has_the_next_one_asked(key: str, status: int, set
 
 
 @pytest.mark.parametrize(("key", "invalid"), [("not authenticated", False), ("unknown", True)])
-def test_a_401_stays_where_no_other_class_knows_the_caller(
+def test_401_remains_if_other_classes_find_no_caller(
     key: str, invalid: bool, db: None, settings: Any
 ) -> None:
     serve(settings, giving(int, 1), public=True)
@@ -365,7 +365,7 @@ def test_a_401_stays_where_no_other_class_knows_the_caller(
 
 
 @pytest.mark.usefixtures("guarded")
-def test_a_token_that_does_not_hold_is_shown_to_no_other_class(ada: Any, settings: Any) -> None:
+def test_invalid_token_is_not_passed_to_other_classes(ada: Any, settings: Any) -> None:
     token, secret = Token.objects.issue(user=ada, name="test")
     token.revoke()
     authenticated_by(settings, TOKENS, ANY)
@@ -376,7 +376,7 @@ def test_a_token_that_does_not_hold_is_shown_to_no_other_class(ada: Any, setting
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_a_credential_of_no_user_opens_nothing_that_is_not_public(settings: Any) -> None:
+def test_credential_without_a_user_opens_only_public_tools(settings: Any) -> None:
     authenticated_by(settings, ANY)
     client = CheckedClient(token="machine")
     response = refused(client)
@@ -386,7 +386,7 @@ def test_a_credential_of_no_user_opens_nothing_that_is_not_public(settings: Any)
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_an_error_of_a_class_is_logged_and_lets_nobody_in(settings: Any) -> None:
+def test_error_of_a_class_is_logged_and_refused(settings: Any) -> None:
     authenticated_by(settings, KEY)
     client = CheckedClient()
     client.headers["X-Key"] = "broken"
@@ -396,7 +396,7 @@ def test_an_error_of_a_class_is_logged_and_lets_nobody_in(settings: Any) -> None
 
 
 class Decoding(BaseAuthentication):
-    """Reads every credential as text, as classes of libraries do."""
+    """A class that reads every credential as text, as classes of libraries do."""
 
     def authenticate(self, request: Any) -> Any:
         CALLS.append("Decoding")
@@ -407,9 +407,7 @@ class Decoding(BaseAuthentication):
 @pytest.mark.parametrize(
     "header", ["Token \xff\xfe", "Bearer caf\xe9", "Bearer \u20ac", "Bearer \0"]
 )
-def test_a_header_that_is_no_text_is_401_before_any_class_reads_it(
-    header: str, settings: Any, caplog: Any
-) -> None:
+def test_header_that_is_not_text_is_401_unread(header: str, settings: Any, caplog: Any) -> None:
     authenticated_by(settings, f"{__name__}.Decoding", TOKENS)
     client = CheckedClient()
     client.headers["Authorization"] = header
@@ -421,7 +419,7 @@ def test_a_header_that_is_no_text_is_401_before_any_class_reads_it(
 
 
 @pytest.mark.usefixtures("guarded")
-def test_a_site_without_classes_lets_nobody_in(ada: Any, settings: Any) -> None:
+def test_site_without_classes_refuses_all_callers(ada: Any, settings: Any) -> None:
     authenticated_by(settings)
     client = CheckedClient(token=Token.objects.issue(user=ada, name="test")[1])
     assert refused(client).status_code == 401
@@ -437,7 +435,7 @@ def with_session(user: Any, settings: Any) -> CheckedClient:
 
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("token", [None, "", "wrong", "x" * 32])
-def test_session_without_a_csrf_token_is_403_and_runs_nothing(
+def test_session_without_csrf_token_is_403_and_runs_nothing(
     token: str | None, ada: Any, settings: Any
 ) -> None:
     client = with_session(ada, settings)
@@ -449,7 +447,7 @@ def test_session_without_a_csrf_token_is_403_and_runs_nothing(
 
 
 @pytest.mark.usefixtures("guarded")
-def test_session_with_a_csrf_token_is_let_in(ada: Any, settings: Any) -> None:
+def test_session_with_a_csrf_token_is_admitted(ada: Any, settings: Any) -> None:
     client = with_session(ada, settings)
     client.http.cookies["csrftoken"] = "a" * 32
     client.headers["X-CSRFToken"] = "a" * 32
@@ -474,7 +472,7 @@ def test_session_of_another_site_is_refused(ada: Any, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("guarded")
-def test_session_of_a_user_who_became_inactive_is_401(ada: Any, settings: Any) -> None:
+def test_session_of_an_inactive_user_is_401(ada: Any, settings: Any) -> None:
     client = with_session(ada, settings)
     get_user_model().objects.update(is_active=False)
     assert refused(client).status_code in (401, 403)

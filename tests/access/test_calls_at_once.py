@@ -1,4 +1,4 @@
-"""Calls at once: so many of one caller, so many of all, and a place is free however a call ends."""
+"""Calls at once: limits of one caller, and of all; a slot is freed however a call ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUSED: list[MCPClient] = []
 
 
 def again(names: list[str]) -> int:
-    """Call this tool once more from inside, as each of these users; tell how many calls ran."""
+    """Call this tool once more from inside, as each of these users; return how many calls ran."""
     name, *rest = names or [""]
     client = MCPClient(user=user_named(name) if name else None)
     try:
@@ -43,7 +43,7 @@ def user_named(name: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def none_runs() -> Any:
-    """No test begins with a place taken, and none leaves one."""
+    """Check that no slot is taken before a test, or left taken after it."""
     assert (places._running, places._all) == ({}, 0)
     REFUSED.clear()
     yield
@@ -51,7 +51,7 @@ def none_runs() -> Any:
 
 
 @pytest.mark.parametrize("kind", ["", "ada"], ids=["address", "user"])
-def test_one_caller_has_so_many_calls_at_once(kind: str, revision: str, limit: Any) -> None:
+def test_calls_of_one_caller_are_limited(kind: str, revision: str, limit: Any) -> None:
     limit(again, MAX_CONCURRENT_CALLS=3)
     client = CheckedClient(user=user_named(kind) if kind else None, revision=revision)
     names = [kind] * 5
@@ -66,7 +66,7 @@ def test_one_caller_has_so_many_calls_at_once(kind: str, revision: str, limit: A
         "code": 429,
         "message": "Too many concurrent calls: 3 are running. Retry after 1 second.",
     }
-    # Those that were running have ended.
+    # The running calls have ended.
     assert client.call_tool("again", {"names": names[:2]})["isError"] is False
     assert len(REFUSED) == 1
 
@@ -74,7 +74,7 @@ def test_one_caller_has_so_many_calls_at_once(kind: str, revision: str, limit: A
 @pytest.mark.parametrize(("addresses", "other"), NETWORKS.values(), ids=NETWORKS)
 def test_calls_at_once_count_by_network(addresses: list[str], other: str, limit: Any) -> None:
     def nested(left: list[str]) -> int:
-        """Call this tool from inside, from each of these addresses; tell how many calls ran."""
+        """Call this tool from inside, from each of these addresses; return how many calls ran."""
         if not left:
             return 0
         client = MCPClient()
@@ -90,7 +90,7 @@ def test_calls_at_once_count_by_network(addresses: list[str], other: str, limit:
     assert nested([addresses[0], other]) == 2
 
 
-def test_a_client_of_any_revision_reads_the_status(revision: str, user: Any, limit: Any) -> None:
+def test_client_of_any_revision_reads_the_status(revision: str, user: Any, limit: Any) -> None:
     client = CheckedClient(user=user, revision=revision)
 
     def inside() -> int:
@@ -104,14 +104,14 @@ def test_a_client_of_any_revision_reads_the_status(revision: str, user: Any, lim
     assert outer.call_tool("inside")["content"][0]["text"] == "429"
 
 
-def test_what_one_caller_has_is_not_taken_from_another(limit: Any) -> None:
+def test_limit_of_one_caller_does_not_affect_another(limit: Any) -> None:
     limit(again, MAX_CONCURRENT_CALLS=2, MAX_PROCESS_CALLS=None)
     names = ["ada", "eve", "ada", "eve", "", ""]
     assert MCPClient().call_tool("again", {"names": names})["structuredContent"] == {"result": 6}
     assert len(REFUSED) == 1
 
 
-def test_all_callers_together_have_so_many_calls(limit: Any) -> None:
+def test_calls_of_all_callers_are_limited(limit: Any) -> None:
     limit(again, MAX_CONCURRENT_CALLS=None, MAX_PROCESS_CALLS=3)
     names = ["ada", "eve", "bob", "tom"]
     assert MCPClient().call_tool("again", {"names": names})["structuredContent"] == {"result": 3}
@@ -140,9 +140,9 @@ def test_refusals_of_one_caller_leave_one_record(user: Any, limit: Any) -> None:
     assert (row.tool, row.error_code, row.user) == ("thrice", "throttled", user)
 
 
-def test_an_unknown_tool_is_unknown_at_the_limit_too(limit: Any) -> None:
+def test_unknown_tool_is_unknown_at_the_limit_too(limit: Any) -> None:
     def ask() -> str:
-        """Call a tool that is not there."""
+        """Call an unknown tool."""
         with pytest.raises(MCPError) as raised:
             MCPClient().call_tool("nothing")
         return str(raised.value)
@@ -151,7 +151,7 @@ def test_an_unknown_tool_is_unknown_at_the_limit_too(limit: Any) -> None:
     assert "Unknown tool: nothing" in MCPClient().call_tool("ask")["content"][0]["text"]
 
 
-def test_each_message_of_a_batch_has_a_place_of_its_own(user: Any, limit: Any) -> None:
+def test_each_message_of_a_batch_has_its_own_slot(user: Any, limit: Any) -> None:
     client = CheckedClient(user=user, revision="2025-03-26")
     limit(again, MAX_CONCURRENT_CALLS=1)
     calls = [
@@ -160,7 +160,7 @@ def test_each_message_of_a_batch_has_a_place_of_its_own(user: Any, limit: Any) -
     ]
     answers = client.send(dumps(calls)).json()
     found = [each["result"]["content"][0]["text"] for each in answers]
-    # One after another each has the place; what the second makes inside is one too many.
+    # Each has the slot in turn; the call inside the second exceeds the limit.
     assert (found, len(REFUSED)) == (["1", "1", "1"], 1)
 
 
@@ -190,7 +190,7 @@ def test_wrong_limits_are_found_by_the_checks(
 
 
 class GoneError(BaseException):
-    """Ends more than a tool."""
+    """An exception that ends more than a tool."""
 
 
 def end(how: str) -> Any:
@@ -229,7 +229,7 @@ ENDS = ["tool", "bug", "exit", "gone", "cancelled", "stop", "error", "rubbish", 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["wsgi", "asgi"])
 @pytest.mark.parametrize("how", [*ENDS, 5])
 @pytest.mark.parametrize("function", [end, aend])
-def test_a_place_is_free_however_a_call_ends(
+def test_slot_is_freed_however_a_call_ends(
     function: Any, how: Any, asynchronous: bool, limit: Any
 ) -> None:
     limit(function, asynchronous=asynchronous, MAX_CONCURRENT_CALLS=1)
@@ -249,7 +249,7 @@ def test_calls_that_wait_on_an_event_loop_are_counted(limit: Any) -> None:
     go_on = asyncio.Event()
 
     async def wait() -> str:
-        """Wait until told to go on."""
+        """Wait until the test continues."""
         waiting.append(1)
         await go_on.wait()
         return "waited"
@@ -278,14 +278,14 @@ def test_calls_that_wait_on_an_event_loop_are_counted(limit: Any) -> None:
         ({"MAX_CONCURRENT_CALLS": None, "MAX_PROCESS_CALLS": None}, 90),
     ],
 )
-def test_so_many_run_with_the_defaults_and_without_a_limit(
+def test_default_limit_and_no_limit_are_applied(
     limits: dict[str, None], expected: int, limit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane, "IS_ON", True)
     go_on = asyncio.Event()
 
     async def wait() -> str:
-        """Wait until told to go on."""
+        """Wait until the test continues."""
         await go_on.wait()
         return "waited"
 
@@ -305,7 +305,7 @@ def test_so_many_run_with_the_defaults_and_without_a_limit(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("application")
-def test_a_place_is_free_once_its_client_has_gone(limit: Any) -> None:
+def test_slot_is_freed_when_its_client_disconnects(limit: Any) -> None:
     waiting: list[int] = []
 
     async def wait() -> str:

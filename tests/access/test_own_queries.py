@@ -1,4 +1,4 @@
-"""A site or a database that has its own way with a query is asked by the ORM, and believed."""
+"""A site or a database that customises a query is asked by the ORM, and its answer is used."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def name(context: Context) -> str:
 
 
 def grouped(context: Context) -> str:
-    """Say who calls, of a group."""
+    """Return the caller's name; limited to a group."""
     return name(context)
 
 
 @pytest.fixture(autouse=True)
 def site(settings: Any, user: Any) -> Iterator[None]:
-    """Both tools need a permission that the user has by a group, to which one is limited."""
+    """Give both tools a permission that the user has by a group, to which one is limited."""
     RUN.clear()
     _has_tables_of_django.cache_clear()
     serve(settings, name, grouped, permissions="auth.add_group")
@@ -57,7 +57,7 @@ def with_token(user: Any) -> MCPClient:
 
 
 class SQLCompiler(compiler.SQLCompiler):
-    """As a database may have it, for which to write SQL is not all there is to a query."""
+    """A compiler as a database may have it, for which a query is more than its SQL."""
 
     def execute_sql(self, *args: Any, **kwargs: Any) -> Any:
         RUN.append(self.query.model._meta.label)
@@ -70,7 +70,7 @@ SQLDeleteCompiler = compiler.SQLDeleteCompiler
 SQLAggregateCompiler = compiler.SQLAggregateCompiler
 
 
-def test_a_database_with_a_compiler_of_its_own_runs_each_query(
+def test_custom_compiler_of_a_database_runs_each_query(
     user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = with_token(user)
@@ -82,9 +82,7 @@ def test_a_database_with_a_compiler_of_its_own_runs_each_query(
         assert {"mcp_bridge_tokens.Token", "auth.Permission", "auth.Group"} <= {*RUN}
 
 
-def test_a_field_with_values_of_its_own_makes_them(
-    user: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_custom_field_converts_its_values(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def from_db_value(value: str, expression: Any, connection: Any) -> str:
         return value.title()
 
@@ -95,9 +93,7 @@ def test_a_field_with_values_of_its_own_makes_them(
         assert client.call_tool("name")["structuredContent"] == {"result": "Ada"}
 
 
-def test_a_key_with_values_of_its_own_is_read_by_them(
-    user: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_custom_key_converts_its_values(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def from_db_value(value: int, expression: Any, connection: Any) -> int:
         assert expression.target.model is Group
         return value + 1_000
@@ -107,7 +103,7 @@ def test_a_key_with_values_of_its_own_is_read_by_them(
 
 
 class Folded(In):
-    """What compares texts of either case, and so has other parameters than it was given."""
+    """A lookup that ignores case, and so has other parameters than it was given."""
 
     lookup_name = "in"
 
@@ -119,7 +115,7 @@ class Folded(In):
         return f"UPPER({sql})", params
 
 
-def test_a_lookup_of_the_sites_own_finds_the_token(user: Any) -> None:
+def test_custom_lookup_finds_the_token(user: Any) -> None:
     client = with_token(user)
     with register_lookup(Token._meta.get_field("digest"), Folded):
         for _ in range(2):
@@ -127,13 +123,13 @@ def test_a_lookup_of_the_sites_own_finds_the_token(user: Any) -> None:
 
 
 class Fewer(PermissionManager):
-    """A site's own, by which one permission is given no more."""
+    """A site's manager, which hides one permission."""
 
     def get_queryset(self) -> Any:
         return super().get_queryset().exclude(codename="add_group")
 
 
-def test_a_manager_of_the_sites_own_says_which_permissions_there_are(
+def test_custom_manager_decides_which_permissions_exist(
     user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = with_token(user)
@@ -147,7 +143,7 @@ def test_a_manager_of_the_sites_own_says_which_permissions_there_are(
 
 
 @isolate_apps("tests")
-def test_a_proxy_of_the_user_model_has_the_groups_that_it_says(user: Any) -> None:
+def test_proxy_of_the_user_model_defines_its_groups(user: Any) -> None:
     class Deputy(get_user_model()):  # type: ignore[misc]
         groups = property(lambda self: Group.objects.filter(name="others"))
 

@@ -1,4 +1,4 @@
-"""How often the database and the site's backends are asked what a caller may do."""
+"""How often the database and the site's backends are queried for a caller's permissions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tool_named(name: str, **options: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def site(settings: Any) -> None:
-    """Fifty tools, of which two at a time need the same permission; none needs none."""
+    """Serve fifty tools, of which each pair needs one permission, and one that needs none."""
     ASKED.clear()
     settings.MCP_BRIDGE = {"AUDIT": None, "STATE_MAX_AGE": 60}
     server = RpcServer(register_system_procedures=False)
@@ -74,7 +74,7 @@ def client(user: Any) -> MCPClient:
     give(user, "p00", "p01")
     give(user, "p01", "p02", group="some")
     client = MCPClient(token=Token.objects.issue(user=user, name="Laptop")[1])
-    # What is asked once, and the use of the token that is noted once a minute.
+    # Queried once: the use of the token, which is noted once a minute.
     names(client)
     return client
 
@@ -84,19 +84,19 @@ def names(client: MCPClient) -> list[str]:
 
 
 def tables(action: Callable[[], object]) -> list[str]:
-    """The tables of the rights and the credential that each query reads first."""
+    """Return the tables of the rights and the credential that each query reads first."""
     with CaptureQueriesContext(connection) as queries:
         action()
     found = [re.search(r' FROM "(\w+)"', query["sql"]) for query in queries]
     return [each[1] for each in found if each and each[1] in TABLES]
 
 
-def test_a_call_asks_once_for_the_token_and_its_user(client: MCPClient) -> None:
+def test_call_queries_the_token_and_its_user_once(client: MCPClient) -> None:
     assert tables(lambda: client.call_tool("free")) == ["mcp_bridge_tokens_token"]
 
 
 @pytest.mark.parametrize("action", ["list", "call"])
-def test_the_permissions_of_all_tools_are_two_queries(client: MCPClient, action: str) -> None:
+def test_permissions_of_all_tools_are_two_queries(client: MCPClient, action: str) -> None:
     def act() -> None:
         if action == "call":
             client.call_tool("tool_00")
@@ -106,7 +106,7 @@ def test_the_permissions_of_all_tools_are_two_queries(client: MCPClient, action:
     assert tables(act) == ["mcp_bridge_tokens_token", "auth_permission", "auth_permission"]
 
 
-def test_a_list_without_permissions_asks_for_none(client: MCPClient, settings: Any) -> None:
+def test_list_without_permissions_queries_none(client: MCPClient, settings: Any) -> None:
     server = RpcServer(register_system_procedures=False)
     server.register_procedure(tool_named("free"))
     route(settings, path("rpc", server.view))
@@ -114,7 +114,7 @@ def test_a_list_without_permissions_asks_for_none(client: MCPClient, settings: A
     assert tables(lambda: names(client)) == ["mcp_bridge_tokens_token"]
 
 
-def test_the_groups_of_a_caller_are_one_query(client: MCPClient, user: Any) -> None:
+def test_groups_of_a_caller_are_one_query(client: MCPClient, user: Any) -> None:
     group = Group.objects.get()
     for each in ("free", "tool_00", "tool_10"):
         setting, _ = ToolSetting.objects.get_or_create(name=each)
@@ -125,14 +125,14 @@ def test_the_groups_of_a_caller_are_one_query(client: MCPClient, user: Any) -> N
     with CaptureQueriesContext(connection) as queries:
         names(client)
     asked = [each["sql"] for each in queries if '"auth_user_groups"' in each["sql"]]
-    # Which groups, and what those permit.
+    # The groups, and their permissions.
     assert len(asked) == 2
     user.groups.clear()
     assert names(client) == ["tool_01", "tool_02", "tool_03"]
 
 
 @pytest.mark.parametrize("kind", ["superuser", "inactive", "nobody"])
-def test_who_has_all_or_nothing_is_not_looked_up(kind: str) -> None:
+def test_superusers_and_anonymous_users_need_no_query(kind: str) -> None:
     make = get_user_model().objects
     user: Any = AnonymousUser() if kind == "nobody" else make.create_user(kind)
     if kind != "nobody":
@@ -145,9 +145,7 @@ def test_who_has_all_or_nothing_is_not_looked_up(kind: str) -> None:
     assert len(queries) == 0
 
 
-def test_a_permission_that_is_taken_away_is_gone_at_the_next_call(
-    client: MCPClient, user: Any
-) -> None:
+def test_revoked_permission_is_gone_at_the_next_call(client: MCPClient, user: Any) -> None:
     assert client.call_tool("tool_00")["structuredContent"] == {"result": "tool_00"}
     user.user_permissions.clear()
     with pytest.raises(MCPError, match="Unknown tool: tool_00"):
@@ -156,7 +154,7 @@ def test_a_permission_that_is_taken_away_is_gone_at_the_next_call(
     assert names(client) == ["free"]
 
 
-def test_a_tool_that_asks_its_user_asks_no_query_more(user: Any) -> None:
+def test_tool_reading_permissions_makes_no_further_query(user: Any) -> None:
     give(user, "p00", "p01")
     give(user, "p02", group="some")
     user = get_user_model().objects.get(pk=user.pk)
@@ -168,13 +166,13 @@ def test_a_tool_that_asks_its_user_asks_no_query_more(user: Any) -> None:
     assert len(queries) == 0
 
 
-def test_the_user_of_a_session_is_looked_up_as_well(user: Any) -> None:
+def test_user_of_a_session_is_looked_up_as_well(user: Any) -> None:
     give(user, "p00")
     lazy = SimpleLazyObject(lambda: get_user_model().objects.get(pk=user.pk))
     assert list(lacking(lazy, ["auth.p00", "auth.p01"])) == ["auth.p01"]
 
 
-def test_what_a_user_was_asked_before_holds(user: Any) -> None:
+def test_permissions_already_read_are_reused(user: Any) -> None:
     give(user, "p00")
     give(user, "p02", group="some")
     assert user.get_group_permissions() == {"auth.p02"}
@@ -183,7 +181,7 @@ def test_what_a_user_was_asked_before_holds(user: Any) -> None:
 
 
 class Counting(ModelBackend):
-    """A site's own rule, which is asked."""
+    """A site's own rule, which is applied."""
 
     def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
         ASKED.append(perm)
@@ -210,7 +208,7 @@ class Refusing(BaseBackend):
 
 
 class LogsIn(ModelBackend):
-    """One that has nothing to say of permissions."""
+    """A backend without an opinion on permissions."""
 
     def authenticate(self, request: Any, **credentials: Any) -> None:
         return None
@@ -244,7 +242,7 @@ BACKENDS = [
     "backends", BACKENDS, ids=lambda kinds: "+".join(k.__name__ for k in kinds)
 )
 @pytest.mark.parametrize("kind", ["plain", "by group", "superuser", "inactive"])
-def test_a_listing_shows_what_has_perm_allows(
+def test_listing_agrees_with_has_perm(
     backends: list[type], kind: str, user: Any, settings: Any
 ) -> None:
     settings.AUTHENTICATION_BACKENDS = [f"{each.__module__}.{each.__name__}" for each in backends]
@@ -264,27 +262,25 @@ def test_a_listing_shows_what_has_perm_allows(
         assert [f"p{each:02}" for each in sorted(listed)] == expected
 
 
-def test_a_backend_of_the_site_is_asked_once_for_each_permission(
-    client: MCPClient, settings: Any
-) -> None:
+def test_site_backend_is_asked_once_for_each_permission(client: MCPClient, settings: Any) -> None:
     settings.AUTHENTICATION_BACKENDS = [f"{__name__}.Counting"]
     assert names(client) == ["free", "tool_06", "tool_07", "tool_14", "tool_15"]
     assert sorted(ASKED) == [f"auth.p{each:02}" for each in range(25)]
 
 
-def test_a_user_with_a_rule_of_its_own_is_asked(user: Any) -> None:
+def test_custom_has_perm_of_a_user_is_applied(user: Any) -> None:
     give(user, "p00")
     user.has_perm = lambda name: name == "auth.p09"
     assert list(lacking(user, ["auth.p00", "auth.p09"])) == ["auth.p00"]
 
 
-def test_a_user_who_is_not_saved_is_asked_as_django_asks() -> None:
+def test_unsaved_user_raises_as_in_django() -> None:
     with pytest.raises(ValueError, match="needs to have a value"):
         list(lacking(get_user_model()(username="new"), ["auth.p00"]))
 
 
 class Stranger:
-    """A user of a class of the site's own, of which nothing else is known."""
+    """A user of a site's own class, without further members."""
 
     is_authenticated = True
 
@@ -294,7 +290,7 @@ class Robot(Stranger):
 
 
 class Member(Robot):
-    """One whose groups are none of Django's relations."""
+    """A user whose groups are not a relation of Django."""
 
     @property
     def groups(self) -> Any:
@@ -302,9 +298,7 @@ class Member(Robot):
 
 
 @pytest.mark.parametrize(("kind", "listed"), [(Robot, []), (Member, ["free"])])
-def test_a_user_of_another_class_is_in_the_groups_that_it_says(
-    kind: type[Robot], listed: list[str]
-) -> None:
+def test_user_of_another_class_defines_its_groups(kind: type[Robot], listed: list[str]) -> None:
     setting, _ = ToolSetting.objects.get_or_create(name="free")
     setting.restricted = True
     setting.save()
@@ -312,12 +306,12 @@ def test_a_user_of_another_class_is_in_the_groups_that_it_says(
     assert names(MCPClient(user=kind())) == listed
 
 
-def test_a_user_of_whom_nothing_is_known_has_no_permission_and_an_answer() -> None:
+def test_user_without_known_members_has_no_permissions() -> None:
     client = MCPClient(user=Robot())
     assert [tool["name"] for tool in client.list_tools()] == ["free"]
     with pytest.raises(MCPError, match="Unknown tool: tool_00"):
         client.call_tool("tool_00", {})
-    # Nor is it known of a stranger whether the site still lets them in.
+    # Nor does such a user say whether the site still admits them.
     with pytest.raises(MCPError, match="not valid"):
         MCPClient(user=Stranger()).list_tools()
     assert not any(map(AccessPolicy().allows, registry.snapshot, [context_for(Stranger())] * 50))

@@ -1,4 +1,4 @@
-"""Requests at once under ASGI: so many have a thread, and the others wait in line without one."""
+"""Requests at once under ASGI: a limited number has a thread, and the others wait without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.asgi import Departing, Exchange, posted, scope_of, scope_with
 from tests.support.values import dumps
 
 pytestmark = [
-    # What is in a thread has a connection of its own.
+    # Code in a thread has a separate connection.
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("application"),
 ]
@@ -25,7 +25,7 @@ SLOW = {"AUTHENTICATION_CLASSES": [f"{__name__}.SlowAuthentication"]}
 
 
 class SlowAuthentication(BaseAuthentication):
-    """Knows nobody, which it finds out when it is told to."""
+    """A class that finds no user, once the test lets it continue."""
 
     # The header X-Number of each request, in order, and their threads.
     asked: list[str]
@@ -40,7 +40,7 @@ class SlowAuthentication(BaseAuthentication):
 
 @pytest.fixture(autouse=True)
 def none_waits() -> Iterator[None]:
-    """No test begins with a slot taken, and none leaves one."""
+    """Check that no slot is taken before a test, or left taken after it."""
     SlowAuthentication.asked, SlowAuthentication.threads = [], set()
     SlowAuthentication.go_on = threading.Event()
     yield
@@ -66,19 +66,19 @@ def in_line(wanted: int) -> Callable[[], bool]:
 
 
 def waiting() -> int:
-    """How many requests wait for a slot."""
+    """Return how many requests wait for a slot."""
     made = places.request_slots()
     return len(made._waiters or ()) if made is not None else 0
 
 
 async def refused(scope: dict[str, Any], body: bytes) -> tuple[int, bytes, str]:
-    """The status, Retry-After and text of an answer that is an error."""
+    """Return the status, Retry-After and text of an answer that is an error."""
     answer = await Exchange(scope, body).run(lane.application())
     headers = {name.lower(): value for name, value in answer.sent[0]["headers"]}
     return answer.status, headers[b"retry-after"], answer.body.decode()
 
 
-def test_so_many_requests_have_a_thread(limit: Any) -> None:
+def test_requests_with_a_thread_are_limited(limit: Any) -> None:
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=2, **SLOW)
 
     async def main() -> None:
@@ -105,7 +105,7 @@ def test_without_a_limit_each_request_has_a_thread(limit: Any) -> None:
     run(main())
 
 
-def test_the_first_in_line_is_the_next(limit: Any) -> None:
+def test_requests_are_served_in_order(limit: Any) -> None:
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
 
     async def main() -> None:
@@ -124,7 +124,7 @@ def test_the_first_in_line_is_the_next(limit: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ["call", "page"])
-def test_nobody_waits_for_long(way: str, limit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_wait_for_a_slot_is_503(way: str, limit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "PATIENCE", 0.05)
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
     page = {**scope_with([(b"host", b"testserver")]), "method": "GET", "path": "/mcp/tools/list"}
@@ -160,7 +160,7 @@ def test_pages_of_tools_wait_in_the_same_line(limit: Any) -> None:
     run(main())
 
 
-def test_a_client_that_goes_leaves_the_line(limit: Any) -> None:
+def test_client_that_disconnects_leaves_the_line(limit: Any) -> None:
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
 
     async def main() -> None:
@@ -179,19 +179,19 @@ def test_a_client_that_goes_leaves_the_line(limit: Any) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["function", "coroutine"])
-def test_a_call_that_runs_long_leaves_its_slot_to_others(asynchronous: bool, limit: Any) -> None:
+def test_long_call_frees_its_slot(asynchronous: bool, limit: Any) -> None:
     running: list[int] = []
     go_on = threading.Event()
     SlowAuthentication.go_on.set()
 
     def stay() -> str:
-        """Stay until told to go on."""
+        """Stay until the test continues."""
         running.append(1)
         assert go_on.wait(20)
         return "stayed"
 
     async def astay() -> str:
-        """Stay until told to go on."""
+        """Stay until the test continues."""
         running.append(1)
         await until(go_on.is_set)
         return "stayed"
@@ -209,13 +209,13 @@ def test_a_call_that_runs_long_leaves_its_slot_to_others(asynchronous: bool, lim
     run(main())
 
 
-def test_a_batch_that_has_begun_does_not_wait_again(limit: Any) -> None:
+def test_batch_that_has_begun_does_not_wait_again(limit: Any) -> None:
     waiting = asyncio.Event()
     go_on = asyncio.Event()
     SlowAuthentication.go_on.set()
 
     async def wait() -> str:
-        """Wait until told to go on."""
+        """Wait until the test continues."""
         waiting.set()
         await go_on.wait()
         return "waited"
@@ -231,7 +231,7 @@ def test_a_batch_that_has_begun_does_not_wait_again(limit: Any) -> None:
             Exchange(scope_with(headers), dumps(messages)).run(lane.application())
         )
         await waiting.wait()
-        # While another one has the only slot.
+        # While another request has the only slot.
         SlowAuthentication.go_on.clear()
         other = asyncio.ensure_future(posted("look"))
         await until(lambda: len(SlowAuthentication.asked) == 2)
@@ -247,7 +247,7 @@ def test_a_batch_that_has_begun_does_not_wait_again(limit: Any) -> None:
 
 
 @pytest.mark.parametrize("moments", range(4))
-def test_a_turn_that_comes_as_its_client_goes_is_given_on(moments: int, limit: Any) -> None:
+def test_turn_of_a_disconnecting_client_is_passed_on(moments: int, limit: Any) -> None:
     limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
 
     async def main() -> None:

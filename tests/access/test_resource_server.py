@@ -26,13 +26,13 @@ from tests.support.serving import set_tool, taking
 RESOURCE = "https://example.com/mcp"
 METADATA = "/.well-known/oauth-protected-resource"
 DRF = "rest_framework.authentication"
-# By secret: what the credential says of itself.
+# By secret: the claims of the credential.
 ISSUED: dict[str, Any] = {}
 
 
 @dataclass
 class Credential:
-    """As django-oauth-toolkit has one."""
+    """A credential as django-oauth-toolkit has one."""
 
     resource: list[str] | None = field(default_factory=lambda: [RESOURCE])
     scope: str = "read"
@@ -40,7 +40,7 @@ class Credential:
 
 @dataclass
 class Granted:
-    """As allauth has one."""
+    """A credential as allauth has one."""
 
     resources: list[str]
 
@@ -81,7 +81,7 @@ def client_with(credential: Any, **options: Any) -> CheckedClient:
 
 
 def challenge_of(client: MCPClient) -> tuple[int, dict[str, str]]:
-    """The status of the last response, and the parameters of its challenge."""
+    """Return the status of the last response, and the parameters of its challenge."""
     header = client.response.headers["WWW-Authenticate"]
     assert header.startswith("Bearer ")
     return client.response.status_code, dict(re.findall(r'(\w+)="([^"]*)"', header))
@@ -98,7 +98,7 @@ def refusal(client: MCPClient, method: str = "tools/list", **params: Any) -> Any
 
 @pytest.mark.requirement("auth.metadata", "auth.discovery")
 @pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])
-def test_metadata_names_the_resource_as_it_is_set_whoever_asks(path: str, settings: Any) -> None:
+def test_metadata_names_the_configured_resource_for_every_host(path: str, settings: Any) -> None:
     configure(settings, SCOPES={"read": "Read"}, SERVER_INFO={"title": "News"})
     settings.ALLOWED_HOSTS = ["testserver", "other.example"]
     one, other = (
@@ -120,17 +120,17 @@ def test_metadata_names_the_resource_as_it_is_set_whoever_asks(path: str, settin
 @pytest.mark.parametrize(
     "path", [f"{METADATA}/", f"{METADATA}/other", f"{METADATA}/mcp/tools", f"{METADATA}/mcp/../x"]
 )
-def test_there_is_no_metadata_of_what_is_no_endpoint(path: str) -> None:
+def test_other_addresses_have_no_metadata(path: str) -> None:
     assert MCPClient().http.get(path).status_code == 404
 
 
-def test_there_is_no_metadata_where_no_resource_is_set(settings: Any) -> None:
+def test_metadata_requires_a_resource(settings: Any) -> None:
     configure(settings, RESOURCE=None)
     assert MCPClient().http.get(METADATA).status_code == 404
 
 
 @pytest.mark.requirement("auth.metadata")
-def test_there_is_no_metadata_without_an_authorization_server(settings: Any) -> None:
+def test_metadata_requires_an_authorization_server(settings: Any) -> None:
     configure(settings, AUTHORIZATION_SERVERS=[], ALLOW_ANONYMOUS=False)
     assert MCPClient().http.get(METADATA).status_code == 404
     status, challenge = refusal(MCPClient())
@@ -146,18 +146,18 @@ def test_metadata_needs_no_login(path: str, settings: Any) -> None:
     assert (response.status_code, response.json()["resource"]) == (200, RESOURCE)
 
 
-def test_metadata_is_not_for_hosts_of_others() -> None:
+def test_metadata_is_refused_for_other_hosts() -> None:
     assert MCPClient().http.get(METADATA, headers={"Host": "evil.example"}).status_code == 400
 
 
-def test_metadata_is_only_read() -> None:
+def test_metadata_is_read_only() -> None:
     assert MCPClient().http.post(METADATA).status_code == 405
 
 
 # Challenges (RFC 6750, section 3; RFC 9728, section 5.1).
 
 
-def test_where_clients_can_log_in_they_are_asked_to_although_a_tool_is_public(
+def test_login_is_requested_despite_public_tools(
     settings: Any,
 ) -> None:
     serve(settings, taking(int), public=True)
@@ -174,7 +174,7 @@ WHERE = {"realm": "site", "resource_metadata": "https://example.com" + METADATA 
 
 
 @pytest.mark.requirement("auth.discovery", "auth.scope-401", "auth.statuses")
-def test_who_has_no_credential_is_told_where_to_get_one(settings: Any) -> None:
+def test_challenge_names_the_metadata(settings: Any) -> None:
     assert refusal(CheckedClient()) == (401, WHERE)
     configure(settings, DEFAULT_SCOPES=["read", "write"])
     assert refusal(CheckedClient()) == (401, {**WHERE, "scope": "read write"})
@@ -182,7 +182,7 @@ def test_who_has_no_credential_is_told_where_to_get_one(settings: Any) -> None:
 
 @pytest.mark.requirement("legacy.challenge")
 @pytest.mark.parametrize("version", LEGACY)
-def test_a_legacy_client_is_told_too(version: str) -> None:
+def test_legacy_client_is_challenged_too(version: str) -> None:
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
     for method, sent in (("initialize", params), ("ping", {}), ("tools/list", {})):
         assert refusal(CheckedClient(revision=version), method, **sent) == (401, WHERE)
@@ -191,11 +191,11 @@ def test_a_legacy_client_is_told_too(version: str) -> None:
 
 
 @pytest.mark.requirement("auth.invalid-401")
-def test_a_credential_that_does_not_hold_is_named_invalid() -> None:
+def test_rejected_credential_is_named_invalid() -> None:
     assert refusal(CheckedClient(token="other")) == (401, {**WHERE, "error": "invalid_token"})
 
 
-def test_a_client_of_another_scheme_finds_the_metadata_too(settings: Any) -> None:
+def test_client_of_another_scheme_finds_the_metadata_too(settings: Any) -> None:
     configure(settings, AUTHENTICATION_CLASSES=[f"{DRF}.BasicAuthentication"])
     client = CheckedClient()
     _, parameters = refusal(client)
@@ -206,7 +206,7 @@ def test_a_client_of_another_scheme_finds_the_metadata_too(settings: Any) -> Non
 @pytest.mark.parametrize(
     "sent", ["Bearer secret, Bearer other", "Bearer", "secret", "Token secret"]
 )
-def test_a_header_that_no_class_takes_is_401(sent: str) -> None:
+def test_header_that_no_class_takes_is_401(sent: str) -> None:
     client = client_with(Credential())
     client.headers["Authorization"] = sent
     assert refusal(client)[0] == 401
@@ -214,21 +214,21 @@ def test_a_header_that_no_class_takes_is_401(sent: str) -> None:
 
 
 @pytest.mark.requirement("auth.no-query")
-def test_a_token_in_the_address_is_none() -> None:
+def test_token_in_the_address_is_ignored() -> None:
     ISSUED["secret"] = Credential()
     assert refusal(CheckedClient(path="/mcp?access_token=secret")) == (401, WHERE)
 
 
-# What any class leaves.
+# The ways in which classes leave a credential.
 
 
 class Claims(dict[str, Any]):
-    """As PyJWT leaves a JWT."""
+    """A credential as PyJWT leaves a JWT."""
 
 
 @dataclass
 class Wrapped:
-    """As simplejwt leaves a JWT."""
+    """A credential as simplejwt leaves a JWT."""
 
     payload: dict[str, Any]
 
@@ -261,7 +261,7 @@ class Wrapped:
         (object(), True, 200),
     ],
 )
-def test_a_credential_must_be_for_this_resource_if_its_kind_says_what_it_is_for(
+def test_credential_with_an_audience_must_be_for_this_resource(
     credential: Any, required: bool, status: int, settings: Any
 ) -> None:
     configure(settings, REQUIRE_AUDIENCE=required)
@@ -273,12 +273,12 @@ def test_a_credential_must_be_for_this_resource_if_its_kind_says_what_it_is_for(
         assert ToolCallRecord.objects.get().error_code == "unauthenticated"
 
 
-def test_without_a_resource_no_audience_is_asked(settings: Any) -> None:
+def test_audience_is_not_checked_without_a_resource(settings: Any) -> None:
     configure(settings, RESOURCE=None)
     client_with(Credential(resource=["https://other.example"])).list_tools()
 
 
-def test_the_user_of_any_class_must_be_active(user: Any) -> None:
+def test_user_of_any_class_must_be_active(user: Any) -> None:
     client = client_with(Credential())
     client.list_tools()
     get_user_model().objects.update(is_active=False)
@@ -290,7 +290,7 @@ def test_the_user_of_any_class_must_be_active(user: Any) -> None:
 
 @pytest.mark.requirement("auth.statuses", "auth.scope-challenge")
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -> None:
+def test_missing_scopes_are_403_and_all_named(revision: str) -> None:
     client = client_with(Credential(scope="read write"), revision=revision)
     assert [tool["name"] for tool in client.list_tools()] == ["take"]
     status, parameters = refusal(client, "tools/call", name="take", arguments={"value": "no"})
@@ -311,7 +311,7 @@ def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -
     assert ToolCallRecord.objects.get().error_code == "insufficient_scope"
 
 
-def test_a_call_with_its_scopes_runs() -> None:
+def test_call_with_its_scopes_runs() -> None:
     client = client_with(Credential(scope="delete write"))
     assert not client.call_tool("take", {"value": 1})["isError"]
 
@@ -333,7 +333,7 @@ def test_claims_without_scopes_grant_none() -> None:
 
 @dataclass
 class Asked:
-    """As a class of the site's own, which computes what was granted."""
+    """A credential of a site's own class, which computes the granted scopes."""
 
     granted: str
 
@@ -348,7 +348,7 @@ def test_scopes_are_read_from_a_method_too() -> None:
 
 
 @pytest.mark.requirement("auth.hierarchy")
-def test_a_scope_includes_others(settings: Any) -> None:
+def test_scope_includes_others(settings: Any) -> None:
     scopes = {
         "read": "Read",
         "write": {"description": "Change", "includes": ["read"]},
@@ -362,11 +362,11 @@ def test_a_scope_includes_others(settings: Any) -> None:
         assert refusal(client, "tools/call", name="take", arguments={"value": 1})[0] == 403
 
 
-def test_a_credential_without_scopes_of_its_kind_is_asked_for_none(user: Any) -> None:
+def test_credential_of_a_kind_without_scopes_needs_none(user: Any) -> None:
     assert not CheckedClient(user=user).call_tool("take", {"value": 1})["isError"]
 
 
-def test_where_nobody_grants_scopes_the_tool_is_not_there(settings: Any) -> None:
+def test_tool_is_hidden_if_no_server_grants_scopes(settings: Any) -> None:
     configure(settings, AUTHORIZATION_SERVERS=[])
     client = client_with(Credential())
     assert client.list_tools() == []
@@ -376,17 +376,17 @@ def test_where_nobody_grants_scopes_the_tool_is_not_there(settings: Any) -> None
 
 @dataclass
 class Fixed(Credential):
-    """As a token that is made by hand: nobody can be asked for more."""
+    """A credential like a token made by hand: it cannot gain scopes."""
 
     can_gain_scopes: bool = False
 
 
-def test_where_a_credential_can_gain_no_scopes_the_tool_is_not_there() -> None:
+def test_tool_is_hidden_if_its_scopes_cannot_be_gained() -> None:
     assert client_with(Fixed()).list_tools() == []
     assert [tool["name"] for tool in client_with(Fixed(scope="write delete")).list_tools()]
 
 
-def test_a_scope_has_the_words_of_the_admin_or_the_settings_or_else_its_name(settings: Any) -> None:
+def test_scope_is_described_by_admin_settings_or_name(settings: Any) -> None:
     scopes = {"read": "Read", "write": {"description": "Change", "includes": ["read"]}}
     configure(settings, SCOPES=scopes, DEFAULT_SCOPES=["plain"])
     Scope.objects.create(name="read", description="Look at articles")
@@ -404,14 +404,14 @@ def test_a_scope_has_the_words_of_the_admin_or_the_settings_or_else_its_name(set
     }
 
 
-def test_the_metadata_of_a_resource_have_no_slash_at_the_end(settings: Any) -> None:
+def test_metadata_address_has_no_trailing_slash(settings: Any) -> None:
     configure(settings, RESOURCE="https://example.com/mcp/")
     assert refusal(CheckedClient())[1]["resource_metadata"] == WHERE["resource_metadata"]
     configure(settings, RESOURCE="https://example.com/")
     assert refusal(CheckedClient())[1]["resource_metadata"] == "https://example.com" + METADATA
 
 
-def test_in_a_batch_the_model_reads_which_scopes_are_missing() -> None:
+def test_missing_scopes_in_batches_are_reported_to_the_model() -> None:
     client = client_with(Credential(), revision="2025-03-26")
     calls = [
         {**client.message("tools/call", name="take", arguments={"value": 1}), "id": each}
@@ -424,7 +424,7 @@ def test_in_a_batch_the_model_reads_which_scopes_are_missing() -> None:
         assert "the credential lacks delete write" in text_of(reply["result"])
 
 
-def test_an_administrator_adds_scopes_to_a_tool_and_words_to_a_scope(settings: Any) -> None:
+def test_administrator_adds_scopes_and_their_descriptions(settings: Any) -> None:
     serve(settings, taking(int), public=True)
     configure(settings, SCOPES={"read": "Read"}, ALLOW_ANONYMOUS=True)
     set_tool("take", scopes="read extra")
@@ -446,13 +446,13 @@ class Nowhere:
 
 @pytest.fixture
 def unknown_database() -> Iterator[None]:
-    """A process asks once whether there is a database."""
+    """Clear the cached answer to whether there is a database."""
     has_database.cache_clear()
     yield
     has_database.cache_clear()
 
 
-def test_scopes_are_those_of_the_code_where_there_is_no_database(
+def test_scopes_are_those_of_the_code_without_a_database(
     settings: Any, monkeypatch: pytest.MonkeyPatch, unknown_database: None
 ) -> None:
     Scope.objects.create(name="read", description="Look at articles")
@@ -464,7 +464,7 @@ def test_scopes_are_those_of_the_code_where_there_is_no_database(
     assert MCPClient().http.get(METADATA).json()["scopes_supported"] == ["write", "delete"]
 
 
-def test_metadata_for_another_host_are_refused_without_a_page(settings: Any) -> None:
+def test_metadata_for_another_host_is_refused_without_a_page(settings: Any) -> None:
     settings.MIDDLEWARE = []
     response = Client().get(METADATA, headers={"Host": "evil.example"})
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")

@@ -1,4 +1,4 @@
-"""Nothing is kept of a caller: a token, its user and their rights are those of now."""
+"""Nothing is cached of a caller: a token, its user and their rights are the current ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 
-# A token notes its use in a transaction of its own.
+# A token notes its use in a separate transaction.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ADD = "auth.add_user"
@@ -47,7 +47,7 @@ def added() -> Permission:
 
 
 class Caller:
-    """A user with a token, allowed by a permission of their own or of a group."""
+    """A user with a token, with a permission of the user or of a group."""
 
     def __init__(self, *, by_group: bool = False) -> None:
         self.user: Any = get_user_model().objects.create_user("ada", password="x")
@@ -58,7 +58,7 @@ class Caller:
         else:
             self.user.user_permissions.add(added())
         self.token, self.secret = Token.objects.issue(user=self.user, name="Laptop")
-        # As of a minute that has begun: noting the use is a change of its own.
+        # In a minute that has begun: noting the use is another change.
         Token.objects.update(last_used_at=timezone.now())
         self.client = MCPClient(token=self.secret)
 
@@ -70,7 +70,7 @@ class Caller:
         return "called"
 
     def queries(self) -> list[str]:
-        """The tables that a call reads."""
+        """Return the tables that a call reads."""
         with CaptureQueriesContext(connection) as queries:
             assert self.outcome() == "called"
         tables = ("mcp_bridge_tokens_token", "auth_user_groups", "auth_user_user_permissions")
@@ -140,7 +140,7 @@ ALL = [
 
 @pytest.mark.requirement("security.every-request")
 @pytest.mark.parametrize(("take_away", "by_group"), ALL)
-def test_what_is_taken_away_is_gone_at_the_next_call(
+def test_revoked_rights_are_gone_at_the_next_call(
     take_away: Callable[[Caller], object], by_group: bool
 ) -> None:
     caller = Caller(by_group=by_group)
@@ -149,7 +149,7 @@ def test_what_is_taken_away_is_gone_at_the_next_call(
     assert caller.outcome() in ("401The credenti", "200Unknown tool")
 
 
-def test_what_is_given_holds_at_the_next_call() -> None:
+def test_granted_rights_apply_at_the_next_call() -> None:
     caller = Caller()
     caller.user.user_permissions.clear()
     assert caller.outcome() == "200Unknown tool"
@@ -158,7 +158,7 @@ def test_what_is_given_holds_at_the_next_call() -> None:
     assert caller.outcome() == "called"
 
 
-def test_a_token_that_expires_is_refused_at_once() -> None:
+def test_expired_token_is_refused_at_once() -> None:
     caller = Caller()
     caller.token.expires_at = timezone.now() + timedelta(seconds=0.3)
     caller.token.save()
@@ -175,7 +175,7 @@ def test_each_request_reads_token_and_rights_once() -> None:
     assert caller.queries() == first
 
 
-def test_rights_of_one_caller_are_not_of_another() -> None:
+def test_rights_of_one_caller_are_not_shared() -> None:
     caller, eve = Caller(), get_user_model().objects.create_user("eve")
     other = MCPClient(token=Token.objects.issue(user=eve, name="Phone")[1])
     assert caller.outcome() == "called"
@@ -184,7 +184,7 @@ def test_rights_of_one_caller_are_not_of_another() -> None:
     assert len(other.list_tools()) == len(caller.client.list_tools()) == 1
 
 
-def test_a_tool_changes_the_caller_of_its_own_call_alone() -> None:
+def test_tool_changes_only_the_caller_of_its_call() -> None:
     caller = Caller()
     assert [caller.outcome() for _ in range(3)] == ["called"] * 3
     assert RENAMED == ["", "", ""]

@@ -32,7 +32,7 @@ anew, limit = tools.anew, tools.limit
 
 
 class Refusing(BaseThrottle):
-    """Refuses all, and does not know when to retry."""
+    """A throttle that refuses all, without a time to retry."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         CALLS.append(f"{request.user} {request.auth} {view.request.path}")
@@ -41,12 +41,12 @@ class Refusing(BaseThrottle):
 
 @pytest.fixture(autouse=True)
 def one_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DRF's clock stands still, so that no minute ends in the middle of a test."""
+    """Stop DRF's clock, so that no minute ends during a test."""
     monkeypatch.setattr(SimpleRateThrottle, "timer", lambda throttle: 1_000_000_020.0)
 
 
 class Raising(BaseThrottle):
-    """Raises an exception in place of an answer."""
+    """A throttle that raises an exception instead of answering."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         raise RAISED[-1]
@@ -56,7 +56,7 @@ RAISED: list[Exception] = []
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_the_endpoint_answers_429(
+def test_endpoint_answers_429(
     client: CheckedClient, limit: Callable[..., None], settings: Any, asynchronous: bool
 ) -> None:
     limit({"user": "2/min"}, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
@@ -67,15 +67,15 @@ def test_the_endpoint_answers_429(
         client.list_tools()
     assert (refused.value.error["code"], client.response.status_code) == (429, 429)
     assert 1 <= int(client.response["Retry-After"]) <= 60
-    # Nobody else's limit is touched, and nothing of a body is read.
+    # Other callers' limits are untouched, and no body is read.
     assert len(MCPClient(user=get_user_model().objects.create_user("eve")).list_tools()) == 1
     assert client.send(b"no JSON").status_code == 429
 
 
-def test_a_wrong_token_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
+def test_wrong_token_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
     limit({"anon": "2/min"}, THROTTLE_CLASSES=[f"{DRF}.AnonRateThrottle"])
     wrong = MCPClient(token="mcp_wrong")
-    # A session of the browser is no credential here.
+    # A session of the browser is not a credential here.
     wrong.http.force_login(user)
     statuses = []
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_a_wrong_token_is_counted_by_address(limit: Callable[..., None], user: A
     assert MCPClient(user=user).list_tools()
 
 
-def test_a_site_class_gets_the_request_and_the_view(
+def test_site_class_gets_the_request_and_the_view(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit(THROTTLE_CLASSES=[f"{__name__}.Refusing", f"{__name__}.Refusing"])
@@ -114,7 +114,7 @@ def test_a_site_class_gets_the_request_and_the_view(
         (ImproperlyConfigured("SECRET-MARKER"), "open", 200, -32603),
     ],
 )
-def test_a_class_that_raises_lets_no_request_through(
+def test_class_that_raises_admits_no_request(
     raised: Exception,
     rule: str,
     status: int,
@@ -133,7 +133,7 @@ def test_a_class_that_raises_lets_no_request_through(
 
 
 class DownCache(BaseCache):
-    """A cache that does not answer, and raises as its library likes."""
+    """A cache that does not answer, and raises any exception of its library."""
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -155,7 +155,7 @@ class WithGlobalCache(BaseThrottle):
 
 
 class WithBoth(UserRateThrottle):
-    """A class of DRF's kind that asks Django's cache beside its own."""
+    """A class of DRF's kind that reads Django's cache beside its own."""
 
     def get_cache_key(self, request: Any, view: Any) -> Any:
         cache.get("mine")
@@ -168,7 +168,7 @@ class WithBoth(UserRateThrottle):
 @pytest.mark.parametrize(
     "raised", [OSError, KeyError, TypeError, type("MemcacheError", (Exception,), {})]
 )
-def test_a_cache_that_does_not_answer_may_raise_anything(
+def test_unavailable_cache_may_raise_any_exception(
     path: str,
     raised: type[Exception],
     modern: CheckedClient,
@@ -196,7 +196,7 @@ class Mistaken(UserRateThrottle):
 
 
 class MistakenOwn(Mistaken):
-    """One that counts in a way of its own, and uses the cache before it fails."""
+    """A class that counts without DRF, and uses the cache before it fails."""
 
     def get_cache_key(self, request: Any, view: Any) -> str:
         return "mistaken"
@@ -208,7 +208,7 @@ class MistakenOwn(Mistaken):
 
 @pytest.mark.parametrize("kind", ["Mistaken", "MistakenOwn"])
 @pytest.mark.parametrize("rule", ["open", "closed"])
-def test_an_error_of_the_class_lets_no_request_through(
+def test_error_of_the_class_admits_no_request(
     kind: str,
     rule: str,
     modern: CheckedClient,
@@ -223,7 +223,7 @@ def test_an_error_of_the_class_lets_no_request_through(
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
 
 
-def test_an_error_of_the_class_lets_no_request_through_without_the_cache_either(
+def test_error_of_the_class_admits_no_request_without_cache(
     modern: CheckedClient, limit: Callable[..., None], settings: Any
 ) -> None:
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.DownCache"}}
@@ -236,7 +236,7 @@ def test_an_error_of_the_class_lets_no_request_through_without_the_cache_either(
 
 
 @pytest.mark.parametrize("rates", [{}, {"user": None}])
-def test_a_class_without_a_rate_refuses_nothing(
+def test_class_without_a_rate_refuses_nothing(
     rates: Any, modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit(rates, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
@@ -244,7 +244,7 @@ def test_a_class_without_a_rate_refuses_nothing(
 
 
 def refused_after(client: MCPClient, most: int = 9) -> int:
-    """How many requests are answered before one is refused for their number."""
+    """Return how many requests are answered before one is refused for their number."""
     for count in range(most):
         try:
             client.list_tools()
@@ -255,7 +255,7 @@ def refused_after(client: MCPClient, most: int = 9) -> int:
 
 
 class Thrice(BaseThrottle):
-    """Knows each address for three requests."""
+    """A class that admits each address for three requests."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         CALLS.append(self.get_ident(request))
@@ -265,7 +265,7 @@ class Thrice(BaseThrottle):
 @pytest.mark.parametrize(
     "kind", [f"{DRF}.AnonRateThrottle", f"{DRF}.UserRateThrottle", f"{__name__}.Thrice"]
 )
-def test_no_header_changes_the_address(
+def test_headers_do_not_change_the_address(
     kind: str, limit: Callable[..., None], settings: Any
 ) -> None:
     limit({"anon": "3/day", "user": "3/day"}, public=True, THROTTLE_CLASSES=[kind])
@@ -274,7 +274,7 @@ def test_no_header_changes_the_address(
     for number, address in enumerate(forwarded):
         client.headers["X-Forwarded-For"] = address
         assert refused_after(client) == (0 if number else 3)
-    # Where the site has said how many proxies there are, the address is what they say.
+    # If the site has set the number of proxies, the address is the one that they report.
     settings.REST_FRAMEWORK = {"NUM_PROXIES": 1}
     for address in ("203.0.113.1", "made up, 203.0.113.2"):
         client.headers["X-Forwarded-For"] = address
@@ -301,7 +301,7 @@ def test_requests_of_one_network_share_a_rate(
 
 
 class Hurried(UserRateThrottle):
-    """A class of the site's own, with a rate and a period of its own."""
+    """A site's own class, with a fixed rate and period."""
 
     rate = "4/fortnight"
 
@@ -310,7 +310,7 @@ class Hurried(UserRateThrottle):
 
 
 class Counting(SimpleRateThrottle):
-    """A class that counts in a way of its own."""
+    """A site's own class, which counts without DRF."""
 
     rate = "2/day"
 
@@ -323,7 +323,7 @@ class Counting(SimpleRateThrottle):
 
 
 class Own(SimpleRateThrottle):
-    """A class that decides all in a way of its own: three requests, then none."""
+    """A class that decides without DRF: three requests, then none."""
 
     rate = "1/day"
 
@@ -347,7 +347,7 @@ class Overriding(UserRateThrottle):
 
 
 class Scoped(ScopedRateThrottle):
-    """DRF's, for a view that names no scope."""
+    """A throttle of DRF, for a view that names no scope."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         view.throttle_scope = "mcp"
@@ -365,7 +365,7 @@ class Scoped(ScopedRateThrottle):
         (f"{__name__}.Overriding", 6),
     ],
 )
-def test_requests_are_counted_and_a_flush_begins_anew(
+def test_requests_are_counted_again_after_a_flush(
     path: str, count: int, modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit({"user": "3/day", "mcp": "5/day"}, THROTTLE_CLASSES=[path])
@@ -377,7 +377,7 @@ def test_requests_are_counted_and_a_flush_begins_anew(
 
 
 def rows(client: MCPClient, times: int = 4) -> int:
-    """How many rows so many refused requests write."""
+    """Return how many rows so many refused requests write."""
     before = ToolCallRecord.objects.count()
     for _ in range(times):
         with pytest.raises(MCPError):
@@ -386,7 +386,7 @@ def rows(client: MCPClient, times: int = 4) -> int:
 
 
 @pytest.mark.parametrize("path", [f"{DRF}.UserRateThrottle", f"{__name__}.Refusing"])
-def test_one_row_for_all_refused_requests_of_a_window(
+def test_one_row_records_all_refusals_of_a_window(
     path: str, user: Any, limit: Callable[..., None]
 ) -> None:
     limit({"user": "1/day"}, THROTTLE_CLASSES=[path])

@@ -26,14 +26,14 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.contract.test_throttling import DRF, allowed, write
 
-# A Redis of its own that is stopped: "make services" runs it.
+# A separate Redis that is stopped: "make services" runs it.
 STRESS = "STRESS" in os.environ
 TIMEOUT = 0.3
 TOOLS = "mcp_bridge.access.throttling.ToolRateThrottle"
 
 
 class SocketCache(BaseCache):
-    """A cache at the other end of a unix socket, which is waited for no longer than 0.3 s."""
+    """A cache at the other end of a unix socket, with a timeout of 0.3 s."""
 
     asked = 0
 
@@ -53,7 +53,7 @@ class SocketCache(BaseCache):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory for the socket of a cache; errors of other caches are forgotten."""
+    """Make a directory for the socket of a cache; errors of other caches are forgotten."""
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
     throttling._local.clear()
@@ -65,13 +65,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def down(settings: Any, place: Path) -> None:
-    """A cache whose socket is not there."""
+    """Use a cache whose socket does not exist."""
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.SocketCache", "LOCATION": "socket"}}
 
 
 @pytest.fixture
 def hung(down: None) -> Iterator[None]:
-    """A cache that accepts connections and never answers."""
+    """Run a cache that accepts connections and never answers."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
         listening.listen(50)
@@ -80,7 +80,7 @@ def hung(down: None) -> Iterator[None]:
 
 @pytest.fixture
 def limit(settings: Any) -> Callable[..., None]:
-    """Serves write() with these settings and marks."""
+    """Serve write() with these settings and marks."""
 
     def set_limit(rule: str, *classes: str, rates: Any = None, **options: Any) -> None:
         settings.MCP_BRIDGE = {
@@ -120,7 +120,7 @@ def test_without_the_cache_the_rule_holds(
 
 
 @pytest.mark.usefixtures("down")
-def test_one_row_for_calls_that_cannot_be_counted(
+def test_one_row_records_all_uncounted_calls(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit("closed")
@@ -130,7 +130,7 @@ def test_one_row_for_calls_that_cannot_be_counted(
 
 
 @pytest.mark.usefixtures("down")
-def test_the_endpoint_is_open_or_unavailable(
+def test_endpoint_without_cache_is_open_or_unavailable(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     classes = (f"{DRF}.UserRateThrottle", TOOLS)
@@ -140,9 +140,9 @@ def test_the_endpoint_is_open_or_unavailable(
     unavailable = "The server cannot count requests right now: try again later."
     assert raised.value.error["message"] == unavailable
     assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
-    # Uncounted, a request may not destroy, though the tool itself has no rate.
+    # Uncounted, a request may not destroy, though the tool itself is without a rate.
     limit("open", *classes, rates={"user": "2/day"}, destructive=True)
-    assert "cannot count" in text_of(modern.call_tool("write"))
+    assert "cannot be counted" in text_of(modern.call_tool("write"))
     modern.list_tools()
     with pytest.raises(MCPError, match="Too many requests"):
         modern.list_tools()
@@ -150,13 +150,13 @@ def test_the_endpoint_is_open_or_unavailable(
 
 @pytest.mark.alone
 @pytest.mark.usefixtures("hung")
-def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
+def test_hanging_cache_delays_one_call_and_is_logged_once(
     modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     limit("open", f"{DRF}.UserRateThrottle", TOOLS, rates={"user": "99/day", "tools": "99/day"})
     with caplog.at_level(logging.WARNING, "mcp_bridge.throttling"):
         assert allowed(modern, most=5) == 5
-        # Each time it is asked is a wait of the cache's own timeout, once in a pause.
+        # Each query waits for the cache's own timeout, once in a pause.
         assert SocketCache.asked <= 2
         time.sleep(throttling.PAUSE)
         assert allowed(modern, most=3) == 3
@@ -169,7 +169,7 @@ def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
 
 @pytest.mark.alone
 @pytest.mark.usefixtures("place")
-def test_while_one_request_asks_the_cache_again_no_other_waits_for_it() -> None:
+def test_only_one_request_waits_for_a_recovering_cache() -> None:
     throttle = throttling.ToolRateThrottle()
     throttle.cache = SocketCache("socket", {})
     found: list[bool | None] = []
@@ -188,7 +188,7 @@ def test_while_one_request_asks_the_cache_again_no_other_waits_for_it() -> None:
 
 @contextmanager
 def redis(place: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A Redis on a socket in that directory."""
+    """Run a Redis on a socket in that directory."""
     command = ["redis-server", "--port", "0", "--unixsocket", "redis", "--save", ""]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=place) as server:
         try:
@@ -200,7 +200,7 @@ def redis(place: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.skipif(not STRESS, reason="make services runs it")
-def test_a_redis_that_is_stopped_continues_and_dies(
+def test_redis_that_stops_continues_and_dies_is_survived(
     modern: CheckedClient, settings: Any, place: Path, limit: Callable[..., None]
 ) -> None:
     settings.CACHES = {
@@ -219,7 +219,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         assert allowed(modern, most=10) == 10
         server.send_signal(signal.SIGCONT)
         time.sleep(throttling.PAUSE)
-        # What it counted before it was stopped, and what reached it when it went on.
+        # Its count before it was stopped, and the calls that reached it afterwards.
         assert allowed(modern, most=50) <= 20
     throttling._local.clear()
     refusals.clear()
@@ -227,7 +227,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
 
 
 @pytest.mark.alone
-def test_a_rate_holds_longer_than_the_timeout_of_a_cache(
+def test_rate_outlives_the_timeout_of_a_cache(
     modern: CheckedClient, settings: Any, tmp_path: Path
 ) -> None:
     files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}

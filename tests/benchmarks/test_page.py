@@ -32,14 +32,14 @@ def test_every_marker_of_the_page_has_a_table() -> None:
     assert text.count("<!-- measured: ") == text.count("<!-- end -->") == len(found)
 
 
-def test_the_tables_of_a_run_replace_those_of_the_last() -> None:
+def test_tables_of_a_run_replace_earlier_ones() -> None:
     once = spliced(PAGE.read_text("utf-8"), RUN)
     assert spliced(once, RUN) == once
     assert "| `add`, as shipped | the empty view | ≥ 0.85 × | 0.90 (0.85–0.90) |  | met |" in once
     assert "* Left out: bolt-mcp. bolt_mcp is not installed.\n" in once
 
 
-def test_what_a_run_has_not_measured_is_said() -> None:
+def test_missing_measurements_are_named() -> None:
     text = spliced(PAGE.read_text("utf-8"), RUN)
     targets = text.partition("## Targets\n")[2].partition("\n## ")[0]
     assert targets.count("not measured") == len(TARGETS) - 1

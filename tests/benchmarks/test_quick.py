@@ -1,4 +1,4 @@
-"""The gate's count of function calls: the same each time, red where they rise."""
+"""The gate's count of function calls: constant for the same code, red if it rises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURE = "add, AUDIT = None"
 
 
 def quick(kept: Path, *arguments: str, site: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the count with figures of its own; ``site`` is a URLconf to count instead."""
+    """Run the count with a separate file of figures; ``site`` is a URLconf to count instead."""
     own = {"BENCHMARK_URLCONF": site} if site else {}
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.quick", "--figures", str(kept), *SCRIPT, *arguments],
@@ -35,7 +35,7 @@ def quick(kept: Path, *arguments: str, site: str = "") -> subprocess.CompletedPr
 
 
 def change(kept: Path, factor: float) -> None:
-    """Make the kept figure another, as if the code had cost so much before."""
+    """Multiply the kept figure, as if the code had cost so much before."""
     pairs: dict[str, Any] = json.loads(kept.read_text())
     (pair,) = pairs.values()
     pair["figures"][FIGURE] = round(pair["figures"][FIGURE] * factor)
@@ -44,7 +44,7 @@ def change(kept: Path, factor: float) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The figures that a run keeps."""
+    """Return the figures that a run keeps."""
     kept = tmp_path_factory.mktemp("quick") / "quick.json"
     done = quick(kept, "--write")
     assert done.returncode == 0, done.stderr
@@ -58,9 +58,7 @@ def kept(written: str, tmp_path: Path) -> Path:
     return path
 
 
-def test_the_same_code_has_the_same_figures_and_a_rise_within_the_tolerance_is_told_and_green(
-    written: str, kept: Path
-) -> None:
+def test_figures_are_repeatable_and_small_rises_are_accepted(written: str, kept: Path) -> None:
     change(kept, 0.97)
     done = quick(kept)
     assert done.returncode == 0, done.stderr
@@ -70,7 +68,7 @@ def test_the_same_code_has_the_same_figures_and_a_rise_within_the_tolerance_is_t
     assert "(+3." in done.stdout
 
 
-def test_a_slower_endpoint_is_red_and_named(kept: Path) -> None:
+def test_slower_endpoint_is_red_and_named(kept: Path) -> None:
     pairs = json.loads(kept.read_text())
     (pair,) = pairs.values()
     pair["packages"]["pydantic"] = "2.0"
@@ -83,14 +81,14 @@ def test_a_slower_endpoint_is_red_and_named(kept: Path) -> None:
     assert "make bench-quick ARGS=--write" in done.stderr
 
 
-def test_a_figure_that_fell_is_told_and_green(written: str, capsys: Any) -> None:
+def test_lower_figure_is_reported_and_green(written: str, capsys: Any) -> None:
     ((own, pair),) = json.loads(written).items()
     halved = {FIGURE: pair["figures"][FIGURE] // 2}
     assert report(own, pair, halved, pair["packages"]) == 0
     assert "(-50." in capsys.readouterr().out
 
 
-def test_a_pair_without_figures_is_red_and_says_how_to_keep_them(tmp_path: Path) -> None:
+def test_pair_without_figures_is_red_and_explains_writing_them(tmp_path: Path) -> None:
     kept = tmp_path / "quick.json"
     kept.write_text('{"Python 2.7, Django 1.11": {"packages": {}, "figures": {}}}')
     done = quick(kept)
@@ -99,7 +97,7 @@ def test_a_pair_without_figures_is_red_and_says_how_to_keep_them(tmp_path: Path)
     assert "make bench-quick ARGS=--write" in done.stderr
 
 
-def test_a_script_that_has_no_figure_yet_is_red(written: str, capsys: Any) -> None:
+def test_script_without_a_figure_is_red(written: str, capsys: Any) -> None:
     ((own, pair),) = json.loads(written).items()
     assert report(own, pair, {"another": 1}, pair["packages"]) == 1
     said = capsys.readouterr().err

@@ -1,9 +1,9 @@
 """
 Have real clients and strict schema converters judge the server: ``make clients``.
 
-ARGS="converters", "results", "logins" or names of clients for some; ARGS=--write writes what was
-seen to ``results.json`` and the table of docs/clients/README.md. The first run installs the clients
-into ``.clients/``. Exits with 1 if any fails.
+ARGS="converters", "results", "logins" or names of clients run some of them; ARGS=--write writes the
+outcomes to ``results.json`` and the table of docs/clients/README.md. The first run installs the
+clients into ``.clients/``. Exits with 1 if any fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ANYTHING = "no validation keyword at all"
 
 
 def main(arguments: list[str]) -> int:
-    """Run all, each whatever became of those before; returns the exit status."""
+    """Run all, each regardless of earlier failures; return the exit status."""
     # Without it, a terminated run would leave its children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = {each for each in arguments if each != "--write"}
@@ -100,7 +100,7 @@ def strict(folder: Path) -> list[bool]:
             except Failure as failure:
                 passed.append(line(False, f"inspector --strict {site}", str(failure)))
                 continue
-        # A hint such as Any has nothing to say; what is served says so too.
+        # A hint such as Any has nothing to say; the served schema says so too.
         wrong = [each for each in found if ANYTHING not in each[2]]
         said = (
             f"{len(wrong)} findings, {len(found) - len(wrong)} more of schemas that take anything"
@@ -131,7 +131,7 @@ def results(folder: Path) -> list[bool]:
 
 
 def logins(name: str, folder: Path) -> list[bool]:
-    """Have clients log in to one server that they are given nothing but the address of."""
+    """Have clients log in to a server of which they know only the address."""
     passed = []
     with serving_logins(name, folder / f"login-{name}") as server:
         for way, wrong_of in WAYS.items():
@@ -146,7 +146,7 @@ def logins(name: str, folder: Path) -> list[bool]:
 def clients(
     name: str, chosen: list[Client], folder: Path, rows: dict[str, dict[str, Any]]
 ) -> list[bool]:
-    """Run the clients against one server; what was seen is kept in ``rows``."""
+    """Run the clients against one server; keep the outcomes in ``rows``."""
     with (
         serving(name, [each.name for each in chosen], folder / name) as server,
         scripted() as model,

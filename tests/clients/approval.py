@@ -1,4 +1,6 @@
-"""Approve the call of a user that waits, as the newsroom's administrator; 1 where none does."""
+"""
+Approve the pending call of a user as the newsroom's administrator; exit with 1 if there is none.
+"""
 
 from __future__ import annotations
 

@@ -10,5 +10,5 @@ from testproject.demo.login import Browser
 
 browser = Browser("editor", "demo")
 asyncio.run(browser.visit(sys.argv[1]))
-# Where the program waits for its user to come back.
+# The address at which the program waits for its user to come back.
 urllib.request.urlopen(browser.url, timeout=30).close()

@@ -23,7 +23,7 @@ ROOT = HERE.parents[1]
 HOME = ROOT / ".clients"
 NODE = HOME / "node"
 REQUIREMENTS = HERE / "requirements.txt"
-# Their binaries come by a script of the package's, which npm does not run unasked.
+# Their binaries come by a script of the package, which npm does not run by default.
 WITH_SCRIPTS = ["@anthropic-ai/claude-code", "opencode-ai"]
 # The environments of npm packages.
 NPM = ("node", "n8n")
@@ -31,29 +31,31 @@ SERVERS = "servers"
 
 
 def programs(environment: str) -> Path:
-    """Where the programs of a Python environment are."""
+    """Return the folder of the programs of a Python environment."""
     return HOME / environment / "bin"
 
 
 def npm_program(name: str) -> Path:
-    """The program of an npm package."""
+    """Return the program of an npm package."""
     return NODE / "node_modules" / ".bin" / name
 
 
 def copy_scripts() -> None:
-    """Put our own scripts beside the npm packages, since Node looks for those where a file is."""
+    """
+    Put our own scripts beside the npm packages, since Node looks for these in a file's folder.
+    """
     for script in (HERE / "node").glob("*.mjs"):
         for name in NPM:
             shutil.copy(script, HOME / name)
 
 
 def search_path() -> str:
-    """PATH with the Node of these environments first."""
+    """Return PATH with the Node of these environments first."""
     return f"{programs(SERVERS)}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
 def install() -> None:
-    """Install what is missing or pinned otherwise than when it was installed."""
+    """Install everything that is missing or was installed with other pins."""
     HOME.mkdir(exist_ok=True)
     # The servers' first: npm is in there.
     found = sections()
@@ -67,7 +69,7 @@ def install() -> None:
 
 
 def sections() -> dict[str, str]:
-    """The pins of each environment."""
+    """Return the pins of each environment."""
     found: dict[str, str] = {}
     for part in REQUIREMENTS.read_text().split("# environment: ")[1:]:
         name, _, pins = part.partition("\n")
@@ -77,12 +79,12 @@ def sections() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Every pinned version, by the name of its package."""
+    """Return every pinned version, by the name of its package."""
     pins = [line for text in sections().values() for line in text.splitlines() if "==" in line]
     found = {name: version for name, _, version in (pin.partition("==") for pin in pins)}
     packages: dict[str, str] = _package("node")["dependencies"]
     unpacked, _, version = _package("n8n")["config"]["unpacked"].rpartition("@")
-    # The older official client, of an environment of its own.
+    # The older official client has a separate environment.
     return {
         **found,
         **packages,
@@ -98,7 +100,7 @@ def _version(package: str, environment: str) -> str:
 
 
 def _install(name: str, pins: str, *more: str) -> None:
-    # What the project itself asks for stands in its setup.cfg.
+    # The requirements of the project itself are in its setup.cfg.
     stamp = _Stamp(name, pins + (ROOT / "setup.cfg").read_text() if more else pins)
     if stamp.holds():
         return
@@ -140,14 +142,14 @@ def _install_packages(name: str) -> None:
         spec = _package(name)["config"]["unpacked"]
         _unpack(folder / run("pack", spec), folder / "node_modules" / spec.rpartition("@")[0])
     else:
-        # Not "ci": it wants every platform's binary in the lock, also what nobody has published.
+        # Not "ci": it requires every platform's binary in the lock, even unpublished ones.
         run("install")
         run("rebuild", "--ignore-scripts=false", *WITH_SCRIPTS)
     stamp.set()
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Put a package where Node finds it, without what it depends on."""
+    """Put a package in a folder for Node, without its dependencies."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     tar = ["tar", "-xzf", archive, "--strip-components=1", "-C", target]
@@ -156,7 +158,7 @@ def _unpack(archive: Path, target: Path) -> None:
 
 
 class _Stamp:
-    """Says whether an environment is what is pinned now; a virtual environment cannot move."""
+    """Mark of the pins that an environment was installed with, and its path: it cannot be moved."""
 
     def __init__(self, name: str, pins: str) -> None:
         self.path = HOME / f"{name}.installed"

@@ -1,4 +1,4 @@
-"""What must be true of every client, and what is worth telling of it."""
+"""The requirements that every client must meet, and the facts of each that are published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.clients.roster import Client
 
 
 def judged(client: Client, seat: Seat, answer: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A row of the table, and in words what is not as it must be."""
+    """Return a row of the table, and the unmet requirements in words."""
     requests = seat.server.requests(seat.token)
     refused = seat.server.requests(seat.bad)
     state = seat.server.state(client.name)
@@ -53,7 +53,7 @@ def _missing(tools: list[str], listed: list[str]) -> list[str]:
 def _wait(
     client: Client, answer: dict[str, Any], state: tuple[bool, list[str]]
 ) -> tuple[list[str], str]:
-    """Whether the call has waited for a person, and how."""
+    """Return whether the call has waited for a person, and how."""
     deleted, queued = state
     if answer["asked"]:
         wrong = [] if deleted else ["the user has agreed, and nothing was deleted"]
@@ -67,7 +67,7 @@ def _wait(
         return [f"not one call in the queue, but {len(queued)}: {shown[:160]}"], "does not wait"
     if "requires a person's approval" not in shown:
         return ["waits, and does not say so"], "waits in the queue"
-    # An article that was deleted before could not be found now.
+    # An article that had been deleted before could not be found now.
     repeated = _text(answer.get("repeated", {"text": "it was not approved"}))
     if queued != ["done"] or not deleted or '"comments"' not in repeated:
         return [f"approved and repeated, it has not run: {repeated[:160]}"], "waits in the queue"
@@ -75,7 +75,7 @@ def _wait(
 
 
 def _revision(requests: list[dict[str, Any]]) -> str:
-    """The revision that a client speaks, by what it sends after its first request."""
+    """Return the revision that a client speaks, by its requests after the first."""
     called = [each["revision"] for each in requests if each["method"] == "tools/call"]
     return str(called[-1]) if called and called[-1] else "2025-03-26, for want of a header"
 
@@ -85,7 +85,7 @@ def _text(step: dict[str, Any]) -> str:
 
 
 def _told(step: dict[str, Any], seat: Seat) -> str:
-    """What is shown, without what differs from run to run."""
+    """Return a step's text without the parts that differ from run to run."""
     text = str(step["text"]).replace(seat.server.url.removesuffix("/mcp"), "https://example.com")
     text = text.replace(seat.token, "TOKEN").replace(str(seat.home), "~")
     text = re.sub(r"pendingcall/\d+", "pendingcall/1", text)

@@ -1,4 +1,4 @@
-"""A URLconf with a tool for each kind of hint that the tests know, and for random dataclasses."""
+"""A URLconf with a tool for each kind of hint in the tests, and for random dataclasses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FAMILIES = 200
 
 
 def taking(name: str, hint: Any) -> Callable[..., Any]:
-    """A function with two parameters of that hint, of which the second may be left out."""
+    """Return a function with two parameters of that hint, the second of them optional."""
 
     def take(value, other=None):  # type: ignore[no-untyped-def]
         """Take a value."""
 
-    # Not every hint knows the operator |.
+    # Not every hint supports the operator |.
     take.__annotations__ = {"value": hint, "other": Optional[hint]}  # noqa: UP045
     take.__name__ = name
     return take

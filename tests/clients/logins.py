@@ -1,4 +1,4 @@
-"""Clients that log in with nothing but an address: the official TypeScript one, Claude Code."""
+"""Clients that log in, given only an address: the official TypeScript one, Claude Code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOGINS = [
 
 
 def wrong_of(login: Login, server: Server) -> list[str]:
-    """In words what is not as it must be."""
+    """Return the unmet requirements in words."""
     seen = _run(login, server)
     made = "made by a document" if login.document else "registered"
     return [
@@ -87,7 +87,7 @@ def _run(login: Login, server: Server) -> dict[str, Any]:
 
 
 def claude_code(server: Server) -> list[str]:
-    """Have Claude Code log in, which opens a browser; returns what is not as it must be."""
+    """Have Claude Code log in, which opens a browser; return the unmet requirements."""
     home = server.folder / "claude"
     # Its browser is ours.
     opener = home / "bin" / "xdg-open"
@@ -108,7 +108,7 @@ def claude_code(server: Server) -> list[str]:
     def run(*arguments: str) -> str:
         command = [npm_program("claude"), "mcp", *arguments]
         if arguments[0] == "login":
-            # Where nobody is there, nobody logs in.
+            # Without a user's terminal it does not log in.
             return _in_terminal(command, home, env)
         done = subprocess.run(
             command,
@@ -138,7 +138,7 @@ def claude_code(server: Server) -> list[str]:
 
 
 def _in_terminal(command: list[Any], folder: Path, env: dict[str, str]) -> str:
-    """What a program says in a terminal."""
+    """Return the output of a program in a terminal."""
     ours, theirs = pty.openpty()
     said, deadline = b"", time.monotonic() + TIMEOUT
     with subprocess.Popen(
@@ -150,7 +150,7 @@ def _in_terminal(command: list[Any], folder: Path, env: dict[str, str]) -> str:
                 if select.select([ours], [], [], 1)[0]:
                     said += os.read(ours, 65536)
         except OSError:
-            # So ends a terminal whose last program has ended.
+            # A terminal whose last program has ended ends so.
             pass
         finally:
             process.kill()

@@ -1,5 +1,5 @@
 """
-A model that is none: it asks for the calls of a plan, one by one, and says that it is done.
+A fake model: it asks for the calls of a plan, one by one, and says that it is done.
 
 It speaks the interfaces of the large providers as far as a client needs them to run tools:
 Anthropic's messages, OpenAI's responses and chat completions, Gemini's generateContent. The first
@@ -20,7 +20,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 class Model:
-    """What each client is to call, what tools it has offered, and what it has told of its calls."""
+    """The calls planned for each client, the tools it has offered, and the results it has sent."""
 
     def __init__(self) -> None:
         self.plans: dict[str, list[Call]] = {}
@@ -32,7 +32,7 @@ class Model:
 
     def expect(self, client: str, calls: list[Call], approved: Callable[[], bool]) -> str:
         """
-        Plan the calls of a client; returns the address to give to it.
+        Plan the calls of a client; return the address to give to it.
 
         After the last, ``approved`` is asked whether a person approves it; then it is repeated.
         """
@@ -41,7 +41,7 @@ class Model:
         return f"{self.address}/{client}"
 
     def answer(self, client: str, tools: dict[str, Any], told: list[str]) -> Call | None:
-        """The next call, by the tool's own name here; None if there is nothing to call."""
+        """Return the next call, by the tool's own name here; None if there is nothing to call."""
         self.told[client] = max(self.told.get(client, []), told, key=len)
         plan = self.plans[client]
         if not tools or len(told) > len(plan):
@@ -65,7 +65,7 @@ def scripted() -> Iterator[Model]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
             _, client, path = self.path.split("?")[0].split("/", 2)
-            # How every PNG begins, in base64.
+            # The beginning of every PNG in base64.
             if "iVBORw0KGgo" in json.dumps(body):
                 model.pictures.add(client)
             for part, speak in INTERFACES.items():
@@ -90,7 +90,7 @@ def scripted() -> Iterator[Model]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing on the terminal."""
+            """Log nothing on the terminal."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     model.address = f"http://127.0.0.1:{server.server_port}"
@@ -102,7 +102,7 @@ def scripted() -> Iterator[Model]:
 
 
 def events(*each: dict[str, Any], named: bool = True, last: str = "") -> tuple[str, str]:
-    """Server-sent events; ``named`` by their type."""
+    """Return server-sent events; ``named`` by their type."""
     lines = [
         (f"event: {data['type']}\n" if named else "") + f"data: {json.dumps(data)}\n\n"
         for data in each
@@ -111,7 +111,7 @@ def events(*each: dict[str, Any], named: bool = True, last: str = "") -> tuple[s
 
 
 def text_of(content: Any) -> str:
-    """The text of content blocks, in any of the interfaces; an image as its type."""
+    """Return the text of content blocks, in any of the interfaces; an image as its type."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

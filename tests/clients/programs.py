@@ -1,8 +1,8 @@
 """
-The clients that are programs, set up and run as a person would, each in a home folder of its own.
+The clients that are programs, set up and run as a user would, each in a separate home folder.
 
-Those that need a model get one that is none (``model``). What a model was told of each call is what
-the client shows.
+Those that need a model get a fake one (``model``). The table shows each call as that model received
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TIMEOUT = 120
 
 @dataclass(frozen=True)
 class Seat:
-    """All that a program is given: the site, its own token, a model, an empty home folder."""
+    """Resources of a program: the site, its own token, a model, an empty home folder."""
 
     server: Server
     client: str
@@ -63,7 +63,7 @@ class Seat:
         }
 
     def run(self, program: str, *arguments: str, **env: str) -> tuple[int, str]:
-        """Run an npm package's program; returns its exit status, and all that it printed."""
+        """Run an npm package's program; return its exit status, and its whole output."""
         surroundings = {"HOME": str(self.home), "PATH": search_path(), "NO_COLOR": "1", **env}
         try:
             done = subprocess.run(
@@ -81,22 +81,22 @@ class Seat:
         return done.returncode, f"{done.stdout}\n{done.stderr}".strip()
 
     def write(self, path: str, content: Any) -> None:
-        """Write a file in the home folder; what is no text, as JSON."""
+        """Write a file in the home folder; other content than text is written as JSON."""
         file = self.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content if isinstance(content, str) else json.dumps(content))
 
     def approved(self) -> bool:
-        """Have a person approve the call that waits; whether there was one."""
+        """Approve the call that waits; return whether there was one."""
         command = self.server.approval(self.client)
         return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
     def ask_model(self) -> str:
-        """Plan the steps; returns the model's address."""
+        """Plan the steps; return the model's address."""
         return self.model.expect(self.client, list(self.steps.values()), cache(self.approved))
 
     def told(self, bad: str, output: str) -> dict[str, Any]:
-        """The answer of a client with a model, once it has run."""
+        """Return the answer of a client with a model, once it has run."""
         told = self.model.told.get(self.client, [])
         if len(told) < len(self.steps):
             raise Failure(
@@ -243,7 +243,7 @@ def inspector(seat: Seat) -> dict[str, Any]:
 
 
 def strict_warnings(seat: Seat) -> list[tuple[str, str, str]]:
-    """What MCP Inspector's check for strict clients says: the tool, the path, the issue."""
+    """Return the findings of MCP Inspector's check for strict clients: tool, path, issue."""
     headers = {"Authorization": f"Bearer {seat.token}"}
     server = {"type": "streamable-http", "url": seat.server.url, "headers": headers}
     seat.write("inspector.json", {"mcpServers": {"newsroom": server}})
@@ -260,7 +260,7 @@ def strict_warnings(seat: Seat) -> list[tuple[str, str, str]]:
 
 
 def refused_results(seat: Seat, client: str) -> tuple[int, list[tuple[str, str]]]:
-    """How many tools the official client has called, and those whose result it has refused."""
+    """Return how many tools the official client has called, and those with a refused result."""
     done = subprocess.run(
         [programs(SERVERS) / "node", NODE / "results.mjs", client],
         cwd=ROOT,
@@ -280,7 +280,7 @@ def refused_results(seat: Seat, client: str) -> tuple[int, list[tuple[str, str]]
 
 
 def driven(environment: str, name: str) -> Callable[[Seat], dict[str, Any]]:
-    """A client that is a package, driven by a program of ours in its environment."""
+    """Drive a client that is a package, by a program of ours in its environment."""
 
     def drive(seat: Seat) -> dict[str, Any]:
         if environment in NPM:
@@ -324,5 +324,5 @@ def _must_say(text: str, output: str) -> None:
 
 
 def _line(text: str, output: str) -> str:
-    """The line of an output in which a text stands."""
+    """Return the line of an output that contains a text."""
     return next((line.strip() for line in output.splitlines() if text in line), output[-300:])

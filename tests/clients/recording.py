@@ -1,4 +1,4 @@
-"""A middleware that writes down, a JSON line each, what arrives at the endpoint and its status."""
+"""A middleware that records each request to the endpoint and its status, as a JSON line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
 
 def record(get_response: Any) -> Any:
-    """Django's middleware, for both kinds of servers."""
+    """Record requests, on either kind of server."""
     if iscoroutinefunction(get_response):
 
         async def asynchronous(request: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A URLconf with a tool for each result that the tests know; clients validate what it gives."""
+"""A URLconf with a tool for each result in the tests; clients validate the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMED: list[tuple[Any, Any]] = [
 
 
 def results() -> Iterator[tuple[Any, Any]]:
-    """Pairs of a return hint and a value of it, or a function that makes the value."""
+    """Return pairs of a return hint and a value of it, or a function that makes the value."""
     yield from ((kind.hint, value) for kind in KINDS for _, value in kind.taken)
     yield from ((hint, value) for hint, value, _ in (*RESULTS, *LAZY, *OWN))
     yield from (*TIMES, *NAMED, *represented.NULLABLE)

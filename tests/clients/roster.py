@@ -12,14 +12,14 @@ from tests.clients.programs import Seat, driven
 
 @dataclass(frozen=True)
 class Client:
-    """A client: its title, the package whose version is told, its page, and how it is driven."""
+    """A client: its title, the package whose version is shown, its page, and how it is driven."""
 
     name: str
     title: str
     package: str
     page: str
     drive: Callable[[Seat], dict[str, Any]]
-    # Whether it says no by itself where nobody is there to be asked.
+    # Whether it declines without asking if no user is there.
     declines: bool = False
 
 

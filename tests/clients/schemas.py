@@ -16,7 +16,7 @@ from typing import Any
 
 import django
 
-# What a site sets whose clients are Google's.
+# The settings of a site whose clients are Google's.
 GOOGLE: dict[str, Any] = {"SCHEMA_STYLE": "google"}
 
 

@@ -1,4 +1,4 @@
-"""Make a newsroom with a superuser, a token and a draft for each client; told as JSON."""
+"""Make a newsroom with a superuser, a token and a draft for each client; print it as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make(clients: list[str]) -> dict[str, dict[str, object]]:
             "media": Media.objects.earliest("pk").pk,
         }
     if made:
-        # Seen by everybody alike: they are all superusers.
+        # All users see it: they are all superusers.
         client = MCPClient(user=user, host="127.0.0.1")
         tools = sorted(tool["name"] for tool in client.list_tools())
         for seat in made.values():

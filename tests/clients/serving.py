@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.clients.environments import ROOT, SERVERS, programs
 
-# As in docs/operate/deployment.md: a client is not to send a request while the server closes.
+# As in docs/operate/deployment.md: a client must not send a request while the server closes.
 COMMANDS = {
     "gunicorn": [
         *("gunicorn", "testproject.wsgi", "--threads", "8", "--keep-alive", "15"),
@@ -37,7 +37,7 @@ QUEUED = """
 
 
 class Failure(Exception):
-    """Something is not as it must be; the text says what."""
+    """An unmet requirement; the text names it."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,21 @@ class Server:
     seats: dict[str, dict[str, Any]]
 
     def requests(self, *tokens: str) -> list[dict[str, Any]]:
-        """What arrived with these tokens."""
+        """Return the requests with these tokens."""
         log = self.folder / "requests.jsonl"
         lines = log.read_text().splitlines() if log.is_file() else []
         return [line for line in map(json.loads, lines) if line["token"] in tokens]
 
     def approval(self, client: str) -> list[str]:
-        """The command that approves the call of a client's user that waits."""
+        """Return the command that approves the pending call of a client's user."""
         settings = [f"{name}={value}" for name, value in _settings(self.folder).items()]
         python = str(programs(SERVERS) / "python")
         return ["env", *settings, python, "-m", "tests.clients.approval", client]
 
     def state(self, client: str) -> tuple[bool, list[str]]:
-        """Whether a client's article is gone, and the status of each queued call of its user."""
+        """
+        Return whether a client's article is gone, and the status of each queued call of its user.
+        """
         with closing(sqlite3.connect(self.folder / "db.sqlite3", timeout=20)) as database:
             article = "SELECT COUNT(*) FROM newsroom_article WHERE slug = ?"
             (left,) = database.execute(article, [self.seats[client]["slug"]]).fetchone()

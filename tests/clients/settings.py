@@ -1,4 +1,4 @@
-"""The newsroom on a database of its own, with a record of what each client sends."""
+"""The newsroom on a separate database, with a record of the requests of each client."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ DATABASES = {
 }
 MIDDLEWARE = ["tests.clients.recording.record", *NEWSROOM_MIDDLEWARE]
 ROOT_URLCONF = os.environ.get("CLIENTS_URLS", "testproject.urls")
-# Documents of clients are in the internet, which the gate has none of.
+# Documents of clients are in the internet, which the gate cannot reach.
 OAUTH2_PROVIDER = {**NEWSROOM_OAUTH, "CIMD_METADATA_FETCHER": "tests.oauth.documents.Documents"}

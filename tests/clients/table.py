@@ -1,4 +1,4 @@
-"""What the runs have seen of the clients, and the table that the documentation makes of it."""
+"""The outcomes of the runs, and the table that the documentation makes of them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ BEGIN, END = "<!-- written by make clients -->\n", "<!-- until here -->"
 
 
 def write(rows: dict[str, dict[str, Any]]) -> None:
-    """Keep what was seen of these clients, and write the table anew."""
+    """Store the outcomes of these clients, and rewrite the table."""
     RESULTS.write_text(json.dumps({**stored(), **rows}, indent=1, ensure_ascii=False) + "\n")
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + BEGIN + rendered() + END + rest.partition(END)[2])
 
 
 def stored() -> dict[str, dict[str, Any]]:
-    """The results of earlier runs, by client."""
+    """Return the results of earlier runs, by client."""
     found: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     return found
 
 
 def rendered() -> str:
-    """The two tables: what each client can, and what it shows."""
+    """Return the two tables: the abilities of each client, and its display of each call."""
     from tests.clients.roster import CLIENTS, NOT_RUN
 
     rows = stored()
@@ -57,6 +57,6 @@ def rendered() -> str:
 
 
 def cell(text: str) -> str:
-    """A text as one cell of a table, cut where it is long."""
+    """Return a text as one cell of a table, cut if it is long."""
     line = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
     return f"`{line[:140]}…`" if len(line) > 140 else f"`{line}`"

@@ -9,7 +9,7 @@ import zlib
 
 
 def red_pixel() -> bytes:
-    """A PNG image of one red pixel."""
+    """Return a PNG image of one red pixel."""
     size_and_format = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
     unfiltered_row = b"\x00\xff\x00\x00"
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -26,7 +26,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def silence() -> bytes:
-    """A WAV file of ten milliseconds of silence."""
+    """Return a WAV file of ten milliseconds of silence."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(1)

@@ -1,4 +1,4 @@
-"""The newsroom on a database of its own, which is thrown away afterwards."""
+"""The newsroom on a separate database, which is deleted afterwards."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ questions = RpcNamespace()
 
 
 def form(message: str, name: str, kind: str = "string") -> FormElicitRequest:
-    """A form with one field."""
+    """Return a form with one field."""
     properties = {name: {"type": kind}}
     return FormElicitRequest(
         message, {"type": "object", "properties": properties, "required": [name]}
@@ -27,13 +27,13 @@ def form(message: str, name: str, kind: str = "string") -> FormElicitRequest:
 
 
 def sampling(text: str, max_tokens: int) -> CreateMessageRequest:
-    """One message that the client's model shall answer."""
+    """Return one message for the client's model."""
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return CreateMessageRequest([message], max_tokens)
 
 
 def answers(context: Context, state: Any = None, **requests: InputRequest) -> list[Any]:
-    """The answers to the requests; raises InputRequired for those that have none."""
+    """Return the answers to the requests; raise InputRequired for those that have none."""
     missing = {key: each for key, each in requests.items() if key not in context.input_responses}
     if missing:
         raise InputRequired(missing, tool_state=state)
@@ -51,7 +51,7 @@ def test_input_required_result_elicitation(context: Context) -> str:
 @questions.register_procedure
 @mcp_tool(public=True, read_only=True)
 def test_input_required_result_sampling(context: Context) -> str:
-    """Say what the client's model answers."""
+    """Return the answer of the client's model."""
     question = sampling("What is the capital of France?", 100)
     (answer,) = answers(context, capital_question=question)
     return str(answer["content"]["text"])
@@ -106,7 +106,7 @@ def test_input_required_result_tampered_state(context: Context) -> str:
 @questions.register_procedure
 @mcp_tool(public=True, read_only=True)
 def test_input_required_result_capabilities(context: Context) -> str:
-    """Ask for whatever of these the client has declared."""
+    """Ask for each of these that the client has declared."""
     known: dict[str, InputRequest] = {
         "user_name": form("What is your name?", "name"),
         "greeting": sampling("Generate a greeting", 50),

@@ -21,7 +21,7 @@ REVISIONS = ("2026-07-28", "2025-11-25")
 
 
 def main() -> int:
-    """Run all legs, each whatever became of those before; returns the exit status."""
+    """Run all legs, each regardless of earlier failures; return the exit status."""
     # Without it, a terminated run would leave its children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     toolbox = Toolbox()
@@ -46,7 +46,7 @@ def legs(group: Callable[[Toolbox], list[bool]], toolbox: Toolbox) -> list[bool]
 
 
 def suite(toolbox: Toolbox) -> list[bool]:
-    """The official suite against the site of this folder."""
+    """Run the official suite against the site of this folder."""
     with sites.running("tests.conformance.settings", log=toolbox.results / "site.log") as site:
         return [
             leg(f"suite {revision}", official.run, toolbox, site.url, revision)
@@ -70,7 +70,7 @@ def newsroom(toolbox: Toolbox) -> list[bool]:
 
 
 def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:
-    """Run one leg and print what came of it."""
+    """Run one leg and print the outcome."""
     started = time.monotonic()
     try:
         verdict, passed = judge(*arguments), True

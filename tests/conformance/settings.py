@@ -1,4 +1,4 @@
-"""A site that offers what the official conformance suite calls for, and nothing else."""
+"""A site that offers everything that the official conformance suite calls for, and no more."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 from tests.support.site_settings import *  # noqa: F403
 from tests.support.site_settings import INSTALLED_APPS as APPS
 
-# The names a local site answers to: a rebound DNS name comes with a Host of its own, and an Origin
-# that agrees with it (scenario dns-rebinding-protection).
+# The names of a local site: a rebound DNS name comes with another Host, and an Origin that agrees
+# with it (scenario dns-rebinding-protection).
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 ROOT_URLCONF = "tests.conformance.urls"
 WSGI_APPLICATION = "tests.conformance.wsgi.application"

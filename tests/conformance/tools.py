@@ -25,7 +25,7 @@ from tests.conformance.questions import questions
 server = RpcServer()
 server.register_namespace(questions)
 
-# Compared with what tools/list shows, member for member (scenario json-schema-2020-12).
+# Compared with the schema of tools/list, member for member (scenario json-schema-2020-12).
 JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -124,7 +124,9 @@ def json_schema_2020_12_tool(
     phone: str = "",
     email: str = "",
 ) -> str:
-    """Say how somebody can be reached; its input schema has what JSON Schema 2020-12 added."""
+    """
+    Return how a person can be reached; its input schema has the additions of JSON Schema 2020-12.
+    """
     return f"{name or 'Somebody'} can be reached by {contactMethod}."
 
 
@@ -139,7 +141,7 @@ def test_missing_capability(context: Context) -> str:
 @server.register_procedure
 @mcp_tool(public=True, read_only=True)
 def test_streaming_elicitation() -> str:
-    """Answer at once; the suite looks for requests of the server's own on the response."""
+    """Answer at once; the suite looks for requests from the server on the response."""
     return "Nothing was asked of the client."
 
 

@@ -16,7 +16,7 @@ from tests.faults.serving import prepare
 
 
 def running(kind: Callable[[Path], Server]) -> Any:
-    """A fixture: a server in a folder of its own, with a path short enough for a socket."""
+    """Return a fixture: a server in a separate folder, with a path short enough for a socket."""
 
     @pytest.fixture(scope="session")
     def run() -> Iterator[Server]:
@@ -44,6 +44,6 @@ cache = running(Redis)
 
 @pytest.fixture(scope="module")
 def database(request: pytest.FixtureRequest) -> Database:
-    """The database server that a test names."""
+    """Return the database server that a test names."""
     server: Database = request.getfixturevalue(request.param)
     return server

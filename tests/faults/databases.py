@@ -1,4 +1,4 @@
-"""Databases in processes of their own, or in files, which tests stop, freeze, fill and lock."""
+"""Databases in separate processes, or in files, which tests stop, freeze, fill and lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psycopg
 
 from tests.faults.servers import Server
 
-# What a site asks of its database, in seconds: for a connection, for a statement, for a lock.
+# Timeouts of a site for its database, in seconds: of a connection, of a statement or a lock.
 CONNECT, STATEMENT = 2, 2
 MOST_CONNECTIONS = 30
 
@@ -24,7 +24,7 @@ class Database(Server):
     """A database server, and the settings with which a site uses its database."""
 
     settings: dict[str, Any]
-    # Of the site's user.
+    # The token of the site's user.
     token: str
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Database(Server):
         return list(rows)
 
     def outcomes(self, tool: str, since: object = None) -> list[str]:
-        """The outcomes on record of the calls of a tool, or of those that began after a time."""
+        """Return the recorded outcomes of a tool's calls, or of those that began after a time."""
         later = f"AND started_at > '{since}'" if since else ""
         rows = self.query(
             "SELECT outcome FROM mcp_bridge_toolcallrecord "
@@ -58,12 +58,12 @@ class Database(Server):
         return [outcome for (outcome,) in rows]
 
     def last_call(self) -> object:
-        """The time at which the last call began that is on record."""
+        """Return the time at which the last recorded call began."""
         return self.query("SELECT max(started_at) FROM mcp_bridge_toolcallrecord")[0][0]
 
     @contextmanager
     def session(self, *statements: str) -> Iterator[None]:
-        """Another one's session, in which statements have been executed, and which then ends."""
+        """Execute statements in another session, and end it with the block."""
         connection = self.connect()
         try:
             for statement in statements:
@@ -83,7 +83,7 @@ class Database(Server):
 
     @abstractmethod
     def connections(self) -> list[Any]:
-        """The keys of the site's connections."""
+        """Return the keys of the site's connections."""
 
     @abstractmethod
     def kill_connection(self, key: Any) -> None:
@@ -91,20 +91,20 @@ class Database(Server):
 
     @contextmanager
     def killed(self) -> Iterator[None]:
-        """The server has ended all connections, and takes new ones."""
+        """End all connections of the site; the server takes new ones."""
         self.kill_connections()
         yield
 
     @contextmanager
     def hung(self) -> Iterator[None]:
-        """The connections of the site are gone, and new ones are not answered."""
+        """End the connections of the site, and do not answer new ones."""
         self.kill_connections()
         with self.frozen():
             yield
 
     @contextmanager
     def out_of_connections(self) -> Iterator[None]:
-        """Others hold all connections that the server takes."""
+        """Hold all connections that the server takes."""
         with ExitStack() as held:
             self.kill_connections()
             # A place is free again only a moment after its connection has ended.
@@ -120,7 +120,7 @@ class Database(Server):
 
     @contextmanager
     def without(self, table: str) -> Iterator[None]:
-        """A table is not there, as before the migrations."""
+        """Move a table away, as before the migrations."""
         self.query(f"ALTER TABLE {table} RENAME TO moved")
         try:
             yield
@@ -129,7 +129,7 @@ class Database(Server):
 
     @contextmanager
     def without_column(self, table: str, column: str) -> Iterator[None]:
-        """A column is not there, as before a later migration."""
+        """Move a column away, as before a later migration."""
         self.query(f"ALTER TABLE {table} RENAME COLUMN {column} TO moved")
         try:
             yield
@@ -138,19 +138,19 @@ class Database(Server):
 
     @abstractmethod
     def refusing(self, table: str) -> Any:
-        """A trigger refuses each new row of a table."""
+        """Refuse each new row of a table by a trigger."""
 
     @abstractmethod
     def locked(self, table: str) -> Any:
-        """Another session holds a table for itself."""
+        """Lock a table in another session."""
 
     @abstractmethod
     def read_only(self) -> Any:
-        """Nothing can be written, as on a standby."""
+        """Refuse all writes, as on a standby."""
 
     @abstractmethod
     def full(self) -> Any:
-        """The disk, or what the server may use of it, is full."""
+        """Fill the disk, or the server's share of it."""
 
 
 class PostgreSQL(Database):
@@ -235,7 +235,7 @@ class PostgreSQL(Database):
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """The table of groups is on a disk that is full."""
+        """Fill the disk that holds the table of groups."""
         with self.disk("small", "1m") as small:
             self.query(
                 f"CREATE TABLESPACE small LOCATION '{small}'",
@@ -297,7 +297,7 @@ class MariaDB(Database):
         )
 
     def connect(self) -> Any:
-        # Before the first start there is no database of the site's.
+        # Before the first start the site's database does not exist.
         connection = MySQLdb.connect(unix_socket=str(self.socket), user="root", autocommit=True)
         with suppress(MySQLdb.OperationalError):
             connection.select_db("site")
@@ -312,14 +312,14 @@ class MariaDB(Database):
 
     @property
     def impatient_settings(self) -> dict[str, Any]:
-        """The settings of a site whose client gives up before a statement has to end."""
+        """Return settings of a site whose client times out before a statement has to end."""
         options = {**self.settings["OPTIONS"], "read_timeout": STATEMENT // 2}
         return {**self.settings, "OPTIONS": options}
 
     @contextmanager
     def trigger(self, table: str, does: str) -> Iterator[None]:
-        """Each new row of a table begins with a statement."""
-        # Another's trigger would hide from the site that its session is at work.
+        """Begin each new row of a table with a statement."""
+        # Another session's trigger would hide from the site that its session is busy.
         self.query(
             f"CREATE DEFINER = site@localhost TRIGGER fault BEFORE INSERT ON {table} "
             f"FOR EACH ROW {does}"
@@ -330,7 +330,7 @@ class MariaDB(Database):
             self.query("DROP TRIGGER fault")
 
     def slow(self, table: str, seconds: float) -> Any:
-        """Each new row of a table takes so long."""
+        """Delay each new row of a table by so many seconds."""
         return self.trigger(table, f"DO SLEEP({seconds})")
 
     def refusing(self, table: str) -> Any:
@@ -355,7 +355,7 @@ class MariaDB(Database):
 
 
 class SQLite(Database):
-    """A file, which all open for themselves."""
+    """A file, which each process opens itself."""
 
     # Pages of 4 KiB that the site may use.
     MOST_PAGES = 1500
@@ -413,7 +413,7 @@ class SQLite(Database):
 
     @property
     def read_only_settings(self) -> dict[str, Any]:
-        """The settings of a site that may not write the file."""
+        """Return settings of a site that may not write the file."""
         options = {"timeout": STATEMENT, "uri": True}
         return {**self.settings, "NAME": f"file:{self.file}?mode=ro", "OPTIONS": options}
 

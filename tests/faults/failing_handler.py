@@ -6,7 +6,7 @@ import logging
 
 
 class RaisingHandler(logging.Handler):
-    """A handler that leaves its errors to who has logged something."""
+    """A handler that raises its errors in the code that logs."""
 
     def emit(self, record: logging.LogRecord) -> None:
         raise RuntimeError("SECRET-MARKER: the log cannot be written")

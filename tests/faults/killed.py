@@ -1,9 +1,9 @@
 """
-Processes that are killed at each point at which a call of a tool uses the database.
+Kill a process at each point at which a call of a tool uses the database.
 
     python -m tests.faults.killed
 
-Prints the points in JSON, each with what its process has left, and what came of the next call. A
+Prints the points in JSON, each with the traces of its process and the outcome of the next call. A
 point is before or after a statement, or a commit.
 """
 
@@ -52,7 +52,7 @@ class Points:
         return result
 
     def install(self) -> None:
-        """Have the process's commits pass as well, which no wrapper of statements sees."""
+        """Count the process's commits as well, which no wrapper of statements sees."""
         commit = BaseDatabaseWrapper._commit
 
         def pass_and_commit(wrapper: BaseDatabaseWrapper) -> None:
@@ -75,7 +75,7 @@ def confirmed(client: MCPClient) -> bool:
 
 
 def call(kind: Callable[[MCPClient], bool], last: int | None = None) -> Any:
-    """Call the tool; whether it has succeeded, or the points that it has passed."""
+    """Call the tool; return whether it has succeeded, or the points that it has passed."""
     client = MCPClient(user=get_user_model().objects.get(), capabilities={"elicitation": {}})
     if last is None:
         return kind(client)
@@ -87,7 +87,7 @@ def call(kind: Callable[[MCPClient], bool], last: int | None = None) -> Any:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """Do something in a process of its own; what it returns, or None where it was killed."""
+    """Run a function in a child process; return its result, or None if the process was killed."""
     connections.close_all()
     reading, writing = os.pipe()
     child = os.fork()
@@ -104,7 +104,7 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def left() -> dict[str, Any]:
-    """What the calls have left, which is then deleted."""
+    """Return the traces of the calls, and delete them."""
     records = ToolCallRecord.objects.order_by("pk")
     found = {
         "groups": Group.objects.count(),
@@ -119,7 +119,7 @@ def main() -> None:
     setup_test_environment()
     found: dict[str, list[dict[str, Any]]] = {}
     for kind in (act, confirmed):
-        # Here, so that no process has to import what the first call does; it approves the tools.
+        # Here, so that no child has to import the modules of a first call; it approves the tools.
         assert call(kind)
         left()
         names = in_child(partial(call, kind, 0))

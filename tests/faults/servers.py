@@ -1,4 +1,4 @@
-"""Servers in processes of their own, which tests stop, freeze and fill."""
+"""Servers in separate processes, which tests stop, freeze and fill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import redis
 
 
 def wait_for(fact: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     until = time.monotonic() + 60
     while not fact():
         assert time.monotonic() < until
@@ -26,7 +26,7 @@ def wait_for(fact: Callable[[], bool]) -> None:
 
 
 def program(name: str) -> str:
-    """The path of a server's program, which ``.ci/faults`` installs where it is missing."""
+    """Return the path of a server's program, which ``.ci/faults`` installs if it is missing."""
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     path = os.pathsep.join([*map(str, places), os.environ["PATH"], "/usr/sbin"])
     found = shutil.which(name, path=path)
@@ -54,7 +54,7 @@ class Server(ABC):
         self.start()
 
     def create(self) -> None:
-        """Make what the server needs before it can start."""
+        """Prepare the folder that the server needs to start."""
         self.place.chmod(0o755)
 
     def run(self, *command: str) -> None:
@@ -70,16 +70,16 @@ class Server(ABC):
     @property
     @abstractmethod
     def command(self) -> Sequence[str]:
-        """What runs the server."""
+        """Return the command that runs the server."""
 
     @abstractmethod
     def ask(self) -> object:
-        """Ask the server for anything. Raises where it does not answer."""
+        """Send any query to the server. Raises if it does not answer."""
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         with (self.place / "log").open("ab") as log:
-            # It ends with the tests, though they are broken off.
+            # It ends with the tests, even if they are interrupted.
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", program(self.command[0]), *self.command[1:]],
                 stdout=log,
@@ -105,7 +105,7 @@ class Server(ABC):
 
     @contextmanager
     def disk(self, name: str, size: str) -> Iterator[Path]:
-        """A folder that is a disk of its own, in memory."""
+        """Mount a folder as a separate disk in memory."""
         assert os.getuid() == 0, "a disk of its own takes the right to mount one"
         place = self.place / name
         place.mkdir(exist_ok=True)
@@ -120,7 +120,7 @@ class Server(ABC):
 
     @contextmanager
     def filled(self, place: Path) -> Iterator[None]:
-        """A disk on which nothing is free."""
+        """Fill a disk until nothing on it is free."""
         filling = place / "filling"
         try:
             with filling.open("wb", buffering=0) as file, suppress(OSError):
@@ -131,14 +131,14 @@ class Server(ABC):
             filling.unlink()
 
     def processes(self) -> list[int]:
-        """The server's own process and those that it has begun."""
+        """Return the server's process and those that it has begun."""
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [pid, *map(int, children)]
 
     @contextmanager
     def down(self) -> Iterator[None]:
-        """The server has ended, and starts again."""
+        """End the server, and start it again after the block."""
         self.stop()
         try:
             yield
@@ -147,7 +147,7 @@ class Server(ABC):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """The server accepts connections, and does nothing."""
+        """Let the server accept connections without answering them."""
         # It begins no others then.
         self.process.send_signal(signal.SIGSTOP)
         self._signal(signal.SIGSTOP)
@@ -181,7 +181,7 @@ class Redis(Server):
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """The memory is used up, and nothing is given back."""
+        """Use up the memory, and free none of it."""
         with self.connect() as client:
             client.config_set("maxmemory-policy", "noeviction")
             client.config_set("maxmemory", 1)

@@ -1,4 +1,4 @@
-"""Servers of the site, and clients that hold every answer against what an answer may be."""
+"""Servers of the site, and clients that check every answer against the rules for answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SERVERS = {
     "uvicorn": ["uvicorn", "--factory", "tests.faults.site:asgi", "--lifespan", "off"],
     "direct lane": ["uvicorn", "--factory", "tests.faults.site:lane"],
 }
-# What none but the site's log may say.
+# Words that only the site's log may contain.
 INSIDE = re.compile(
     rb"secret-marker|traceback|<html|exception|operationalerror|psycopg|mysql|mariadb|sqlite|redis"
     rb"|errno|\.py\b|fatal|socket|/tmp/|select |insert |mcp_bridge_|auth_group",
@@ -40,7 +40,7 @@ INSIDE = re.compile(
 
 @dataclass
 class Answer:
-    """An answer that has been found to be JSON-RPC and to tell nothing of the server's inside."""
+    """An answer that has been found to be JSON-RPC and to reveal no internals of the server."""
 
     status: int
     body: Mapping[str, Any]
@@ -52,12 +52,12 @@ class Answer:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether the site says that it cannot answer just now."""
+        """Return whether the site says that it cannot answer just now."""
         return self.status == 503
 
     @property
     def is_error(self) -> bool:
-        """Whether a model reads that the tool has failed."""
+        """Return whether a model reads that the tool has failed."""
         return self.result.get("isError") is True
 
     @property
@@ -86,7 +86,7 @@ class Site:
         capabilities: Any = None,
         **params: Any,
     ) -> Answer:
-        """Send a request; the answer, which has to be one that a client can read."""
+        """Send a request; return the answer, which has to be one that a client can read."""
         message, headers = self.message(method, token, capabilities, params)
         began = time.monotonic()
         with closing(self.send(message, headers)) as connection:
@@ -108,7 +108,7 @@ class Site:
     def message(
         self, method: str, token: str, capabilities: Any, params: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """A request and its headers."""
+        """Return a request and its headers."""
         meta = {PROTOCOL_VERSION: LATEST.version, CLIENT_CAPABILITIES: capabilities or {}}
         message = {
             "jsonrpc": "2.0",
@@ -135,7 +135,7 @@ class Site:
         return connection
 
     def begin(self, tool: str, **arguments: Any) -> http.client.HTTPConnection:
-        """Begin a call of a tool, whose answer is not waited for."""
+        """Begin a call of a tool without waiting for the answer."""
         params = {"name": tool, "arguments": arguments}
         return self.send(*self.message("tools/call", "", None, params))
 
@@ -143,7 +143,7 @@ class Site:
         return self.post("tools/call", token=token, name=tool, arguments=arguments)
 
     def confirmed(self, tool: str, **arguments: Any) -> Answer:
-        """Call a tool, and agree to that where the site asks."""
+        """Call a tool, and agree to that if the site asks."""
         params = {"name": tool, "arguments": arguments}
         known = {"token": self.token, "capabilities": {"elicitation": {}}}
         asked = self.post("tools/call", **params, **known)
@@ -153,7 +153,7 @@ class Site:
         return self.post("tools/call", **params, **known, requestState=state, inputResponses=YES)
 
     def workers(self) -> list[int]:
-        """The processes that the server has begun."""
+        """Return the processes that the server has begun."""
         pid = self.process.pid
         found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(each) for each in found]
@@ -164,11 +164,11 @@ _numbers = itertools.count(1)
 
 
 def new_name() -> str:
-    """The name of a group that is not there."""
+    """Return the name of a group that does not exist."""
     return f"group {next(_numbers)}"
 
 
-# A request of each kind, which is good where nothing fails.
+# A request of each kind, which is good if nothing fails.
 REQUESTS: dict[str, Callable[[Site], Answer]] = {
     "list": lambda site: site.post("tools/list"),
     "read": lambda site: site.call("look"),
@@ -187,7 +187,7 @@ def all_good(site: Site) -> None:
 
 
 def variables(database: Mapping[str, Any], **more: str) -> dict[str, str]:
-    """The environment of a process of the site."""
+    """Return the environment of a process of the site."""
     known = {name: each for name, each in os.environ.items() if not name.startswith("MCP_BRIDGE_")}
     return {
         **known,
@@ -199,7 +199,7 @@ def variables(database: Mapping[str, Any], **more: str) -> dict[str, str]:
 
 
 def run(*command: str, **environment: str) -> str:
-    """Run Python with the site to its end; what it printed."""
+    """Run Python with the site to its end; return its output."""
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True
     )
@@ -208,7 +208,7 @@ def run(*command: str, **environment: str) -> str:
 
 
 def prepare(database: Mapping[str, Any]) -> str:
-    """Make the site's tables in a database; the secret of a token of its user."""
+    """Make the site's tables in a database; return the secret of a token of its user."""
     return run("-m", "tests.faults.prepare", **variables(database))
 
 
@@ -222,7 +222,7 @@ def serving(
     ends_by: signal.Signals = signal.SIGTERM,
     **known: str,
 ) -> Iterator[Site]:
-    """A server of the site that has answered its first request, which ``is_good``."""
+    """Serve the site, once its first request has been answered and ``is_good``."""
     if kind in ("uvicorn", "direct lane"):
         known["FAULTS_ASYNC"] = "1"
     with socket.create_server(("127.0.0.1", 0)) as free:

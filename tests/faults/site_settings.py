@@ -38,7 +38,7 @@ if "FAULTS_LOGGING" in os.environ:
         "full disk": {"class": "logging.FileHandler", "filename": "/dev/full"},
         "handler that raises": {"class": "tests.faults.failing_handler.RaisingHandler"},
     }
-    # The second is a handler of the bridge's logs alone: neither Django nor asyncio stands one.
+    # The second handles the bridge's logs alone: Django and asyncio cannot bear one that raises.
     LOGGING = {
         "version": 1,
         "disable_existing_loggers": False,

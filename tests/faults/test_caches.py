@@ -25,7 +25,7 @@ OPTIONS = {
 }
 UNCOUNTED = "Calls cannot be counted"
 FAULTS = pytest.mark.parametrize("begin", [Redis.down, Redis.frozen, Redis.full])
-# With a tool that destroys, beside the one that a person confirms.
+# With a destructive tool, beside the one that needs confirmation.
 KINDS: dict[str, Callable[[Site], Any]] = {
     **REQUESTS,
     "destroy": lambda site: site.call("destroy"),
@@ -44,7 +44,7 @@ def site_with(
 
 @pytest.fixture(scope="module", params=["gunicorn", "direct lane"])
 def open_site(request: Any, sqlite: SQLite, cache: Redis, tmp_path_factory: Any) -> Iterator[Site]:
-    """A site that answers though it cannot count."""
+    """Serve a site that answers though it cannot count."""
     yield from site_with("open", request.param, sqlite, cache, tmp_path_factory)
 
 
@@ -52,17 +52,17 @@ def open_site(request: Any, sqlite: SQLite, cache: Redis, tmp_path_factory: Any)
 def closed_site(
     request: Any, sqlite: SQLite, cache: Redis, tmp_path_factory: Any
 ) -> Iterator[Site]:
-    """A site that answers nothing that it cannot count."""
+    """Serve a site that refuses each request that it cannot count."""
     yield from site_with("closed", request.param, sqlite, cache, tmp_path_factory)
 
 
 def wait_until_it_counts(site: Site) -> None:
-    """Wait until all is good: the cache is asked again a second after it has failed."""
+    """Wait until all is good: the cache is tried again a second after it has failed."""
     wait_for(lambda: all(ask(site).is_good for ask in KINDS.values()))
 
 
 @FAULTS
-def test_an_open_site_answers_all_but_what_cannot_be_undone(
+def test_open_site_refuses_only_irreversible_calls_without_cache(
     begin: Callable[[Redis], Any], open_site: Site, cache: Redis
 ) -> None:
     wait_until_it_counts(open_site)
@@ -77,7 +77,7 @@ def test_an_open_site_answers_all_but_what_cannot_be_undone(
 
 
 @FAULTS
-def test_a_closed_site_answers_503(
+def test_closed_site_answers_503_without_cache(
     begin: Callable[[Redis], Any], closed_site: Site, cache: Redis
 ) -> None:
     wait_until_it_counts(closed_site)
@@ -89,9 +89,7 @@ def test_a_closed_site_answers_503(
     wait_until_it_counts(closed_site)
 
 
-def test_a_cache_that_fails_again_and_again_is_logged_once_a_minute(
-    open_site: Site, cache: Redis
-) -> None:
+def test_repeated_cache_failures_are_logged_once_a_minute(open_site: Site, cache: Redis) -> None:
     def warnings() -> int:
         return open_site.log.read_text().count(UNCOUNTED)
 

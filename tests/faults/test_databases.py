@@ -14,9 +14,9 @@ from tests.faults.databases import CONNECT, STATEMENT, Database, Fault, MariaDB,
 from tests.faults.servers import wait_for
 from tests.faults.serving import REQUESTS, Answer, Site, all_good, new_name, serving
 
-# Of a busy machine, in seconds; the servers themselves would be waited for much longer.
+# Seconds for a busy machine; the servers' own timeouts would be much longer.
 SLACK = 4
-# What a request may wait for: three statements, each as long as the database lets it.
+# The longest wait of a request: three statements, each as long as the database lets it.
 LOCKED = 3 * STATEMENT + SLACK
 GENERATIONS, RECORDS, GROUPS = "mcp_bridge_generation", "mcp_bridge_toolcallrecord", "auth_group"
 
@@ -47,15 +47,15 @@ def count(database: Database, table: str = GROUPS) -> int:
 
 
 def on_record(database: Database, tool: str, since: object, *outcomes: str) -> bool:
-    """Whether the calls of a tool that began after a time are on record, each once."""
+    """Return whether the calls of a tool that began after a time are on record, each once."""
     found = database.outcomes(tool, since)
     assert len(found) <= len(outcomes), found
     return found == [*outcomes]
 
 
 def ask_all(site: Site, seconds: float, *kinds: str) -> dict[str, Answer]:
-    """The answer to a request of each kind, or of these, all of which have come in time."""
-    # The registry asks the database again by then.
+    """Send a request of each kind, or of these; return the answers, all of which came in time."""
+    # By then the registry queries the database again.
     time.sleep(1)
     answers = {kind: REQUESTS[kind](site) for kind in kinds or REQUESTS}
     for kind, answer in answers.items():
@@ -71,7 +71,7 @@ def ask_all(site: Site, seconds: float, *kinds: str) -> dict[str, Answer]:
         pytest.param(Database.out_of_connections, id="out of connections"),
     ],
 )
-def test_a_database_server_that_takes_no_connection_is_503(
+def test_database_that_takes_no_connection_is_503(
     begin: Fault, site: Site, database: Database
 ) -> None:
     all_good(site)
@@ -82,7 +82,7 @@ def test_a_database_server_that_takes_no_connection_is_503(
 
 
 @ON_SERVERS
-def test_a_database_server_that_does_not_answer_is_503(site: Site, database: Database) -> None:
+def test_database_that_does_not_answer_is_503(site: Site, database: Database) -> None:
     with database.hung():
         for kind, answer in ask_all(site, CONNECT + SLACK, "list", "act", "with a token").items():
             assert answer.is_unavailable, (kind, answer)
@@ -90,7 +90,7 @@ def test_a_database_server_that_does_not_answer_is_503(site: Site, database: Dat
 
 
 @EVERYWHERE
-def test_a_database_without_its_tables_is_503(site: Site, database: Database) -> None:
+def test_database_without_its_tables_is_503(site: Site, database: Database) -> None:
     with database.without(GENERATIONS):
         for kind, answer in ask_all(site, SLACK).items():
             assert answer.is_unavailable, (kind, answer)
@@ -98,7 +98,7 @@ def test_a_database_without_its_tables_is_503(site: Site, database: Database) ->
 
 
 @EVERYWHERE
-def test_a_database_that_is_locked_is_503(site: Site, database: Database) -> None:
+def test_locked_database_is_503(site: Site, database: Database) -> None:
     with database.locked(GENERATIONS):
         for kind, answer in ask_all(site, STATEMENT + SLACK, "list", "act").items():
             assert answer.is_unavailable, (kind, answer)
@@ -106,7 +106,7 @@ def test_a_database_that_is_locked_is_503(site: Site, database: Database) -> Non
 
 
 @EVERYWHERE
-def test_a_table_without_a_column_is_503_for_who_needs_it(site: Site, database: Database) -> None:
+def test_missing_column_is_503_for_requests_that_read_it(site: Site, database: Database) -> None:
     with database.without_column("mcp_bridge_tokens_token", "revoked_at"):
         answers = ask_all(site, SLACK)
     for kind in ("with a token", "confirmed"):
@@ -116,14 +116,14 @@ def test_a_table_without_a_column_is_503_for_who_needs_it(site: Site, database: 
 
 
 @ON_SERVERS
-def test_connections_that_are_killed_cost_no_call(site: Site, database: Database) -> None:
+def test_killed_connections_fail_no_call(site: Site, database: Database) -> None:
     all_good(site)
     with database.killed():
         all_good(site)
 
 
 def refused(site: Site, seconds: float = SLACK, groups: int = 1) -> None:
-    """A tool that writes groups says that it could not use the database, in time."""
+    """Check that a tool that writes groups reports in time that the database failed."""
     answer = site.call("fill", count=groups)
     assert answer.is_error, answer
     assert "could not use the site's database" in answer.text
@@ -139,7 +139,7 @@ def refused(site: Site, seconds: float = SLACK, groups: int = 1) -> None:
         pytest.param(lambda each: each.full(), id="full"),
     ],
 )
-def test_a_tool_that_cannot_write_says_so(begin: Fault, site: Site, database: Database) -> None:
+def test_tool_that_cannot_write_reports_it(begin: Fault, site: Site, database: Database) -> None:
     before = count(database)
     with begin(database):
         # So many that they need room.
@@ -157,7 +157,7 @@ def test_a_tool_that_cannot_write_says_so(begin: Fault, site: Site, database: Da
         pytest.param(lambda each: each.read_only(), SLACK, id="read-only"),
     ],
 )
-def test_a_tool_that_may_not_write_just_now_says_so(
+def test_tool_that_cannot_write_for_now_reports_it(
     begin: Fault, seconds: float, site: Site, database: Database
 ) -> None:
     with begin(database):
@@ -166,7 +166,7 @@ def test_a_tool_that_may_not_write_just_now_says_so(
     all_good(site)
 
 
-def test_a_file_that_may_only_be_read_is_read(sqlite: SQLite, tmp_path: Path) -> None:
+def test_read_only_file_is_read(sqlite: SQLite, tmp_path: Path) -> None:
     with serving("gunicorn", sqlite.read_only_settings, sqlite.token, tmp_path) as site:
         answers = ask_all(site, SLACK)
         refused(site)
@@ -176,9 +176,7 @@ def test_a_file_that_may_only_be_read_is_read(sqlite: SQLite, tmp_path: Path) ->
 
 
 @EVERYWHERE
-def test_a_row_that_the_database_refuses_is_an_error_of_the_tool(
-    site: Site, database: Database
-) -> None:
+def test_row_refused_by_the_database_is_a_tool_error(site: Site, database: Database) -> None:
     before = count(database)
     with database.refusing(GROUPS):
         answers = ask_all(site, SLACK)
@@ -208,11 +206,9 @@ def test_records_that_cannot_be_written_change_no_answer(
 
 
 @ON_SERVERS
-def test_records_that_are_locked_hold_a_call_up_for_a_while_and_are_written_later(
-    site: Site, database: Database
-) -> None:
+def test_locked_records_delay_a_call_and_are_written_later(site: Site, database: Database) -> None:
     all_good(site)
-    # Some of earlier calls may still wait, where MariaDB says of a trigger what it says of a lock.
+    # Some of earlier calls may still wait: MariaDB reports a trigger's refusal like a lock.
     since = database.last_call()
     with database.locked(RECORDS):
         for kind, answer in ask_all(site, LOCKED, "read", "act").items():
@@ -225,16 +221,14 @@ def test_records_that_are_locked_hold_a_call_up_for_a_while_and_are_written_late
 
 
 @pytest.mark.parametrize(("database", "site"), SERVERS[3:], indirect=True)
-def test_a_record_whose_client_gave_up_waiting_is_written_once(
-    site: Site, database: Database
-) -> None:
+def test_record_is_written_once_if_its_client_timed_out(site: Site, database: Database) -> None:
     all_good(site)
-    # Until all that is written, so that this one is what is being sent.
+    # Until all earlier records are written, so that this one is being sent.
     time.sleep(1)
     since = database.last_call()
     assert site.call("worker").is_good
     with database.frozen():
-        # Longer than read_timeout; the server still executes what it was sent.
+        # Longer than read_timeout; the server still executes the statements.
         time.sleep(2 * STATEMENT + 0.5)
     wait_for(partial(on_record, database, "worker", since, "succeeded"))
     time.sleep(2 * STATEMENT + 2)
@@ -243,7 +237,7 @@ def test_a_record_whose_client_gave_up_waiting_is_written_once(
 
 
 @pytest.mark.parametrize("server", ["gunicorn", "direct lane"])
-def test_a_record_that_is_still_being_written_when_its_client_gives_up_is_written_once(
+def test_slow_record_is_written_once_despite_a_client_timeout(
     server: str, mariadb: MariaDB, tmp_path: Path
 ) -> None:
     with serving(server, mariadb.impatient_settings, mariadb.token, tmp_path) as site:
@@ -252,16 +246,14 @@ def test_a_record_that_is_still_being_written_when_its_client_gives_up_is_writte
         with mariadb.slow(RECORDS, 0.75 * STATEMENT):
             assert site.call("worker").is_good
             wait_for(partial(on_record, mariadb, "worker", since, "succeeded"))
-            # Whatever else was sent has been written by then.
+            # Any second copy that was sent has been written by then.
             time.sleep(2 * STATEMENT)
             assert on_record(mariadb, "worker", since, "succeeded")
         all_good(site)
 
 
 @ON_SERVERS
-def test_a_database_that_freezes_in_a_call_is_waited_for_by_that_call_alone(
-    site: Site, database: Database
-) -> None:
+def test_database_freezing_in_a_call_delays_only_that_call(site: Site, database: Database) -> None:
     before, name = count(database), new_name()
     with ThreadPoolExecutor() as pool:
         call = pool.submit(site.call, "wait_and_act", name=name, seconds=0.5)
@@ -276,9 +268,7 @@ def test_a_database_that_freezes_in_a_call_is_waited_for_by_that_call_alone(
 
 
 @ON_SERVERS
-def test_a_connection_that_is_killed_in_a_call_undoes_that_call(
-    site: Site, database: Database
-) -> None:
+def test_connection_killed_in_a_call_rolls_that_call_back(site: Site, database: Database) -> None:
     before, known = count(database), database.outcomes("wait_and_act")
     with ThreadPoolExecutor() as pool:
         call = pool.submit(site.call, "wait_and_act", name=new_name(), seconds=3)

@@ -1,4 +1,4 @@
-"""A process that is killed at any point of a call: what the tool wrote and its record agree."""
+"""A process that is killed at any point of a call: the tool's writes and its record agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.faults.serving import run, variables
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
-def test_what_a_killed_process_wrote_agrees_with_its_record(database: Database) -> None:
+def test_writes_of_a_killed_process_agree_with_its_record(database: Database) -> None:
     printed = run("-m", "tests.faults.killed", **variables(database.settings))
     found: dict[str, list[dict[str, Any]]] = json.loads(printed)
     for kind, points in found.items():

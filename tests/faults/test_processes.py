@@ -1,4 +1,4 @@
-"""Tools that do what none should, and processes and clients that end while a call is under way."""
+"""Tools that misbehave, and processes and clients that end while a call is under way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def count(database: Database, name: str) -> int:
 @EVERY_SERVER
 @pytest.mark.parametrize("tool", ["go_wrong", "async_go_wrong"])
 @pytest.mark.parametrize("how", WRONG)
-def test_a_tool_that_goes_wrong_ends_no_process_and_leaves_nothing(
+def test_misbehaving_tool_ends_no_process_and_leaves_nothing(
     how: str, tool: str, site: Site, sqlite: SQLite
 ) -> None:
     before = site.call("worker").text
@@ -53,11 +53,11 @@ def test_a_tool_that_goes_wrong_ends_no_process_and_leaves_nothing(
 
 
 @EVERY_SERVER
-def test_after_all_that_nothing_is_left_broken(site: Site) -> None:
+def test_site_is_intact_after_misbehaving_tools(site: Site) -> None:
     all_good(site)
 
 
-def test_a_function_that_interrupts_the_main_thread_breaks_its_request_alone(
+def test_interrupt_of_the_main_thread_fails_only_its_request(
     sqlite: SQLite, tmp_path: Path
 ) -> None:
     with serving("gunicorn, one at a time", sqlite.settings, sqlite.token, tmp_path) as site:
@@ -70,7 +70,7 @@ def test_a_function_that_interrupts_the_main_thread_breaks_its_request_alone(
 
 
 @EVERY_DATABASE
-def test_a_worker_that_is_killed_in_a_call_undoes_it_and_leaves_it_on_record(
+def test_killed_workers_call_is_rolled_back_and_recorded(
     database: Database, tmp_path: Path
 ) -> None:
     name, before = new_name(), database.outcomes("wait_and_act")
@@ -93,9 +93,7 @@ def test_a_worker_that_is_killed_in_a_call_undoes_it_and_leaves_it_on_record(
 
 
 @EVERY_DATABASE
-def test_a_tool_that_hangs_is_broken_off_by_the_servers_timeout(
-    database: Database, tmp_path: Path
-) -> None:
+def test_hanging_tool_is_ended_by_the_servers_timeout(database: Database, tmp_path: Path) -> None:
     name = new_name()
     with serving("gunicorn, one at a time", database.settings, database.token, tmp_path) as site:
         answer = site.call("wait_and_act", name=name, seconds=60)
@@ -107,7 +105,7 @@ def test_a_tool_that_hangs_is_broken_off_by_the_servers_timeout(
 
 
 @EVERY_SERVER
-def test_a_tool_that_hangs_holds_up_no_other_call(site: Site, sqlite: SQLite) -> None:
+def test_hanging_tool_delays_no_other_call(site: Site, sqlite: SQLite) -> None:
     before = sqlite.outcomes("wait_and_act")
     with ThreadPoolExecutor() as pool:
         call = pool.submit(site.call, "wait_and_act", name=new_name(), seconds=3)
@@ -118,7 +116,7 @@ def test_a_tool_that_hangs_holds_up_no_other_call(site: Site, sqlite: SQLite) ->
 
 
 @pytest.mark.parametrize("site", ["uvicorn", "direct lane"], indirect=True)
-def test_a_coroutine_whose_client_goes_away_is_cancelled(site: Site, sqlite: SQLite) -> None:
+def test_coroutine_is_cancelled_if_its_client_disconnects(site: Site, sqlite: SQLite) -> None:
     before = sqlite.outcomes("async_wait")
     with closing(site.begin("async_wait", seconds=60)):
         wait_for(lambda: sqlite.outcomes("async_wait") == [*before, "started"])
@@ -127,7 +125,7 @@ def test_a_coroutine_whose_client_goes_away_is_cancelled(site: Site, sqlite: SQL
 
 
 @EVERY_SERVER
-def test_a_function_whose_client_goes_away_runs_to_its_end(site: Site, sqlite: SQLite) -> None:
+def test_function_runs_to_its_end_if_its_client_disconnects(site: Site, sqlite: SQLite) -> None:
     name, before = new_name(), sqlite.outcomes("wait_and_act")
     with closing(site.begin("wait_and_act", name=name, seconds=1)):
         wait_for(lambda: sqlite.outcomes("wait_and_act") == [*before, "started"])

@@ -28,7 +28,7 @@ SERVERS = pytest.mark.parametrize("kind", ["gunicorn", "uvicorn", "direct lane"]
 
 
 @SERVERS
-def test_a_site_that_is_not_migrated_says_so_until_it_is(kind: str, tmp_path: Path) -> None:
+def test_site_answers_503_until_it_is_migrated(kind: str, tmp_path: Path) -> None:
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     with serving(kind, database, "mcp_none", tmp_path, is_good=False) as site:
         for name, ask in REQUESTS.items():
@@ -52,14 +52,14 @@ def test_logs_that_cannot_be_written_change_no_answer(
 
 
 def same(answer: Answer) -> tuple[int, str]:
-    """An answer without what is new in each: its id, references and signed states."""
+    """Return an answer without its changing parts: its id, references and signed states."""
     body = json.dumps({**answer.body, "id": None})
     body = re.sub(r'"requestState": "[^"]+"', '"requestState": ""', body)
     return answer.status, re.sub(r"(reference|group) \w+", r"\1 X", body)
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "direct lane"])
-def test_with_debug_a_site_answers_the_same(kind: str, sqlite: SQLite, tmp_path: Path) -> None:
+def test_site_answers_the_same_with_debug(kind: str, sqlite: SQLite, tmp_path: Path) -> None:
     answers: list[list[tuple[int, str]]] = []
     for debug in ({}, {"FAULTS_DEBUG": "1"}):
         place = tmp_path / f"debug{len(debug)}"
@@ -72,7 +72,8 @@ def test_with_debug_a_site_answers_the_same(kind: str, sqlite: SQLite, tmp_path:
             with sqlite.without("auth_group"):
                 found.append(site.call("act", name=new_name()))
             with sqlite.locked():
-                # The registry asks the database again by then, or it would be a matter of time.
+                # By then the registry queries the database again; otherwise the answer would depend
+                # on time.
                 time.sleep(1)
                 found.append(site.call("act", name=new_name()))
             answers.append([same(each) for each in found])
@@ -80,7 +81,7 @@ def test_with_debug_a_site_answers_the_same(kind: str, sqlite: SQLite, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["uvicorn", "direct lane"])
-def test_a_clock_that_jumps_changes_no_answer(kind: str, sqlite: SQLite, tmp_path: Path) -> None:
+def test_clock_that_jumps_changes_no_answer(kind: str, sqlite: SQLite, tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.write_text("+0")
     known = changed_clock(clock)
@@ -93,7 +94,7 @@ def test_a_clock_that_jumps_changes_no_answer(kind: str, sqlite: SQLite, tmp_pat
 
 
 def changed_clock(clock: Path) -> dict[str, str]:
-    """The environment of a process whose clock goes by a file, and which cannot sleep by itself."""
+    """Return the environment of a process whose clock follows a file and which cannot sleep."""
     (library,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
     return {
         "LD_PRELOAD": str(library),
@@ -106,7 +107,7 @@ def changed_clock(clock: Path) -> dict[str, str]:
 CALL: dict[str, Any] = {"name": "wipe", "arguments": {"name": "all"}}
 
 
-def test_servers_whose_clocks_differ_take_each_others_questions(
+def test_servers_with_different_clocks_accept_each_others_questions(
     sqlite: SQLite, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
@@ -129,7 +130,7 @@ def test_servers_whose_clocks_differ_take_each_others_questions(
         for skew in ("+60s", "-60s"):
             assert agree(sites["+0"], sites[skew]).is_good
             assert agree(sites[skew], sites["+0"]).is_good
-        # Its age is that of the clock which looks at it.
+        # Its age is measured by the clock of the server that reads it.
         late = agree(sites["+0"], sites["+2h"])
         assert late.body["error"]["code"] == -32602
         assert "it has expired" in late.body["error"]["message"]
@@ -137,7 +138,7 @@ def test_servers_whose_clocks_differ_take_each_others_questions(
 
 
 def resident(site: Site) -> int:
-    """The memory of the server's one worker, in MiB."""
+    """Return the memory of the server's one worker, in MiB."""
     (worker,) = site.workers()
     status = Path(f"/proc/{worker}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) // 1024

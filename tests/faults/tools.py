@@ -1,4 +1,4 @@
-"""Tools that read, that act, and that do what no tool should."""
+"""Tools that read, that act, and that misbehave."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def deep() -> Any:
 
 
 class Unreadable:
-    """An object that no JSON has, and that cannot be looked at."""
+    """An object that JSON cannot hold, and whose attributes cannot be read."""
 
     def __repr__(self) -> str:
         raise RuntimeError("SECRET-MARKER")
@@ -111,14 +111,14 @@ WRONG: dict[str, Any] = {
 
 @mcp_tool(public=True)
 def go_wrong(how: str) -> Any:
-    """Write a group, and do what no tool should."""
+    """Write a group, and misbehave."""
     Group.objects.create(name=how)
     return WRONG[how]()
 
 
 @mcp_tool(public=True)
 async def async_go_wrong(how: str) -> Any:
-    """Write a group, and do what no coroutine should."""
+    """Write a group, and misbehave in a coroutine."""
     await Group.objects.acreate(name=how)
     return WRONG[how]()
 

@@ -1,4 +1,4 @@
-"""What a Context is to those who make one and to tools."""
+"""A Context, for the code that makes one and for tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_bridge.testing.serving import serve
 from mcp_bridge.transports.http import context_of
 
 
-def test_it_does_not_change_and_a_changed_one_is_another() -> None:
+def test_context_is_immutable_and_replaceable() -> None:
     context = Context(user="ada", language="de")
     with pytest.raises(FrozenInstanceError):
         context.user = "bob"  # type: ignore[misc]
@@ -29,7 +29,7 @@ def test_it_does_not_change_and_a_changed_one_is_another() -> None:
     assert Context(user="ada").scratch is not context.scratch
 
 
-def test_it_takes_no_other_members_and_has_none() -> None:
+def test_context_has_no_unknown_members() -> None:
     with pytest.raises(TypeError, match="tenant"):
         Context(user=None, tenant=1)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="'Context' object has no attribute 'tenant'"):
@@ -37,7 +37,7 @@ def test_it_takes_no_other_members_and_has_none() -> None:
     assert not hasattr(Context.__new__(Context), "language")
 
 
-def test_that_of_a_request_has_every_member() -> None:
+def test_context_of_a_request_has_every_member() -> None:
     request: Any = RequestFactory().post("/mcp")
     request.user = None
     context = context_of(request)
@@ -48,7 +48,7 @@ def test_that_of_a_request_has_every_member() -> None:
     assert context == made
 
 
-def test_its_language_is_read_once() -> None:
+def test_context_reads_its_language_once() -> None:
     request: Any = RequestFactory().post("/mcp")
     request.user = None
     context = context_of(request)
@@ -57,9 +57,9 @@ def test_its_language_is_read_once() -> None:
             assert context.language == "de"
 
 
-def test_a_tool_reads_the_language_of_its_request(modern: CheckedClient, settings: Any) -> None:
+def test_tool_reads_the_language_of_its_request(modern: CheckedClient, settings: Any) -> None:
     def speak(context: Context) -> str:
-        """Say which language is active."""
+        """Return the active language."""
         return context.language
 
     serve(settings, speak)

@@ -111,25 +111,25 @@ def test_every_option_of_the_contract_exists() -> None:
         *(("icons", value) for value in (5, None, "x", ["x"], [None])),
     ],
 )
-def test_wrong_type_raises_where_the_mark_stands(option: str, value: Any) -> None:
+def test_wrong_type_raises_at_the_mark(option: str, value: Any) -> None:
     with pytest.raises(TypeError, match=rf"^mcp_tool\({option}="):
         mcp_tool(**{option: value})
 
 
 @pytest.mark.parametrize("scope", ["read write", 'a"b', "a\\b", "caf\xe9", "a\n"])
-def test_illegal_scope_raises_where_the_mark_stands(scope: str) -> None:
+def test_illegal_scope_raises_at_the_mark(scope: str) -> None:
     with pytest.raises(ValueError, match="give several scopes as a list"):
         mcp_tool(scopes=scope)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "é", "a\n", "x" * 129, "a:b"])
-def test_illegal_name_raises_where_the_mark_stands(name: str) -> None:
+def test_illegal_name_raises_at_the_mark(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 128 of the characters"):
         mcp_tool(name=name)
 
 
 @pytest.mark.parametrize("rate", ["10/week", "/min", "10/", "0/s", "1.5/min", "10/min/s", "१/s"])
-def test_malformed_rate_raises_where_the_mark_stands(rate: str) -> None:
+def test_malformed_rate_raises_at_the_mark(rate: str) -> None:
     with pytest.raises(ValueError, match=rf"throttle.*is '{rate}', which is not a rate.*20/min"):
         mcp_tool(throttle=rate)
 
@@ -148,13 +148,13 @@ def test_unknown_keyword_raises_and_names_the_known_ones(keyword: str) -> None:
         {"read_only": True, "destructive": True},
     ],
 )
-def test_options_that_contradict_each_other_raise(options: dict[str, Any]) -> None:
+def test_contradictory_options_raise(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="drop one of them"):
         mcp_tool(**options)
 
 
 @pytest.mark.parametrize("thing", ["name", 5, {}, True])
-def test_what_is_no_function_cannot_be_marked(thing: Any) -> None:
+def test_only_functions_can_be_marked(thing: Any) -> None:
     with pytest.raises(TypeError, match="marks functions"):
         mcp_tool(thing)
 
@@ -182,7 +182,7 @@ def test_bound_methods_cannot_be_marked(function: Any, options: Any) -> None:
         mcp_tool(**options)(function)
 
 
-def test_what_is_no_function_cannot_be_marked_with_options_either() -> None:
+def test_only_functions_can_be_marked_with_options() -> None:
     with pytest.raises(TypeError, match="marks functions"):
         mcp_tool(read_only=True)("name")  # type: ignore[type-var]
 
@@ -197,7 +197,7 @@ async def coroutine() -> int:
 
 @pytest.mark.parametrize("function", [plain, coroutine])
 @pytest.mark.parametrize("mark", [mcp_tool, mcp_tool(), mcp_tool(read_only=True)])
-def test_mark_returns_the_very_function(function: Any, mark: Any) -> None:
+def test_mark_returns_the_same_function(function: Any, mark: Any) -> None:
     before = dict(function.__dict__)
     assert mark(function) is function
     assert {name: value for name, value in function.__dict__.items() if name != MARK} == {
@@ -205,18 +205,18 @@ def test_mark_returns_the_very_function(function: Any, mark: Any) -> None:
     }
 
 
-def test_options_do_not_change_after_the_mark() -> None:
+def test_options_cannot_be_changed_after_the_mark() -> None:
     options = options_of(mcp_tool(lambda: None))
     with pytest.raises(FrozenInstanceError):
         options.public = True  # type: ignore[misc, union-attr]
 
 
 @pytest.mark.parametrize("stranger", [len, "text", None, object(), plain.__class__])
-def test_what_is_not_marked_has_no_options(stranger: Any) -> None:
+def test_unmarked_function_has_no_options(stranger: Any) -> None:
     assert options_of(stranger) is None
 
 
-def test_another_attribute_of_that_name_is_no_mark() -> None:
+def test_unrelated_attribute_of_that_name_is_not_a_mark() -> None:
     def function() -> None: ...
 
     setattr(function, MARK, {"public": True})
@@ -278,9 +278,7 @@ def test_name_replaces_that_of_the_procedure(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"])
-def test_what_the_mark_says_reaches_the_clients_that_know_it(
-    version: str, user: Any, settings: Any
-) -> None:
+def test_options_are_sent_to_clients_that_know_them(version: str, user: Any, settings: Any) -> None:
     said = {"title": "Find", "icons": ICON, "meta": {"example.com/a": 1}, "destructive": False}
     serve(settings, plain, description="By hand.", **said)
     client = CheckedClient(user=user, revision=version)

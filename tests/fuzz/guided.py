@@ -5,7 +5,7 @@ Run a target with input that a coverage guide makes (libFuzzer, by atheris) from
 
 Input that a target raises for ends the run, and is in FOLDER as ``crash-…``; input that takes long
 goes on, and is there as ``slow-…``. Its own process: libFuzzer never returns. The same seed begins
-with the same input, in the same order, where the code is the same and PYTHONHASHSEED is set.
+with the same input, in the same order, if the code is the same and PYTHONHASHSEED is set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import atheris
 
 # In seconds of CPU, with instruments: without them a test measures again.
 MOST = 0.05
-# The modules that read what is tried: to give all of the package instruments takes long.
+# The modules that read the input: instruments in the whole package would take long.
 READERS = [
     *("mcp_bridge.protocol", "mcp_bridge.schemas", "mcp_bridge.sources.operations"),
     *("mcp_bridge.outbound.addresses", "mcp_bridge.calls.arguments"),
@@ -70,10 +70,10 @@ def main(name: str, seconds: str, folder: str, seed: str) -> None:
     corpus = found / "corpus"
     corpus.mkdir()
     flags = {
-        # To libFuzzer 0 is no seed.
+        # libFuzzer takes 0 for no seed at all.
         **{"max_total_time": seconds, "seed": int(seed) % 2**32 or 1},
         **{"max_len": MAX_BYTES, "rss_limit_mb": 2048, "timeout": 20},
-        # What it compares has addresses in memory among it, which no seed makes the same.
+        # Its comparisons include addresses in memory, which no seed makes the same.
         **{"use_cmp": 0, "use_memmem": 0},
         **{"artifact_prefix": f"{folder}/", "print_final_stats": 1},
     }

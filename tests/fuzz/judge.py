@@ -1,4 +1,4 @@
-"""What every answer must be, whatever was sent."""
+"""The rules that every answer must obey, for any input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.wire import strict
 
 STATUSES = {200, 202, 400, 401, 403, 404, 405, 406, 413, 415}
 CODES = {-32700, -32600, -32601, -32602, -32020, -32021, -32022, 401, 403}
-# What Django itself answers where it refuses a request before any view.
+# Django's own answers to requests that it refuses before any view.
 OF_DJANGO = b'\n<!doctype html>\n<html lang="en">\n<head>\n  <title>Bad Request (400)</title>'
 
 
@@ -76,7 +76,7 @@ def _read(body: bytes) -> tuple[Any, bool]:
 
 
 def _asked(value: Any) -> Counter[str]:
-    """How often a body asks for each tool."""
+    """Return how often a body asks for each tool."""
     names: Counter[str] = Counter()
     for each in value if isinstance(value, list) else [value]:
         params = each.get("params") if isinstance(each, dict) and "id" in each else None
@@ -86,7 +86,7 @@ def _asked(value: Any) -> Counter[str]:
 
 
 def _check_headers(sent: Sent, value: Any, runs: list[str]) -> None:
-    """A tool that has run is the one that the headers of a modern request name."""
+    """Check that a tool that has run is the one that the headers of a modern request name."""
     headers = {name.replace(b"_", b"-"): each for name, each in sent.headers}
     meta = value["params"].get("_meta") if isinstance(value, dict) else None
     if isinstance(meta, dict) and PROTOCOL_VERSION in meta and len(headers) == len(sent.headers):

@@ -11,7 +11,7 @@ from typing import Any
 
 Header = tuple[bytes, bytes]
 
-# Values that somebody may not have thought of, in the place of any other.
+# Values that are easily forgotten, to replace any other.
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1.5, -0.0, 2**53 + 1, 2**63, -(2**63), 10**40, 10**308, 1e308),
     *("", " ", "\x00", "\ud800", "\u202e", "\U000e0041", "é" * 40, "x" * 5000, "1" * 400),
@@ -70,7 +70,7 @@ METHODS = ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "post", 
 
 @dataclass
 class Sent:
-    """A request over HTTP: headers as they stand in it, and the message that its body was once."""
+    """A request over HTTP: its headers in order, and the message that its body originally was."""
 
     message: Any
     headers: list[Header]
@@ -83,7 +83,7 @@ class Sent:
 
 
 def written(random: Random, message: Any) -> bytes:
-    """A message as JSON, as some client might write it."""
+    """Return a message as JSON, as some client might write it."""
     is_short = random.random() < 0.7
     text = json.dumps(
         message,
@@ -123,7 +123,7 @@ def odd(random: Random) -> Any:
 
 
 def structure(random: Random, message: Any) -> Any:
-    """A message in which one value is another, or gone, or somewhere else."""
+    """Return a message in which one value is changed, gone, or moved."""
     message = copied(message)
     found = list(paths(message))
     if not found:
@@ -157,14 +157,14 @@ def structure(random: Random, message: Any) -> Any:
 
 
 def edited(random: Random, text: str) -> str:
-    """A text with a character more, less or changed."""
+    """Return a text with a character more, less or changed."""
     at = random.randrange(len(text) + 1)
     other = random.choice(["", "A", "=", "-", "_", "\x00", ".", ":", "é", text[:at], text[at:]])
     return text[:at] + other + text[at + random.randrange(2) :]
 
 
 def noise(random: Random, body: bytes) -> bytes:
-    """Bytes with some changed, gone, doubled or put in."""
+    """Return bytes with some changed, gone, doubled or put in."""
     changed = bytearray(body)
     for _ in range(random.randint(1, 4)):
         at = random.randrange(len(changed) + 1)
@@ -209,7 +209,7 @@ def other_headers(random: Random, headers: list[Header]) -> list[Header]:
 
 
 def cursor(random: Random) -> str:
-    """A text that looks like a cursor."""
+    """Return a text that looks like a cursor."""
     raw = random.choice(
         [b">echo", b">", b"0", b"5", b"999999999", b">a b", b"\xff", b"> echo", b"-1"]
     )
@@ -237,7 +237,7 @@ def _change_cursor(random: Random, sent: Sent) -> Sent:
 
 
 def _change_arguments(random: Random, sent: Sent) -> Sent:
-    """Change what a tool is called with, and nothing around it."""
+    """Change the arguments of a call, and nothing around them."""
     message = copied(sent.message)
     params = message.get("params") if isinstance(message, dict) else None
     if isinstance(params, dict) and "arguments" in params:
@@ -281,10 +281,10 @@ CHANGES: list[tuple[int, Callable[[Random, Sent], Sent]]] = [
 
 
 def mutated(random: Random, sent: Sent) -> Sent:
-    """A request that is changed once to three times, its body written."""
+    """Return a request that is changed once to three times, its body written."""
     weights, functions = zip(*CHANGES, strict=True)
     for change in random.choices(functions, weights, k=random.choice([1, 1, 1, 2, 2, 3])):
-        # What comes after noise leaves that as it is.
+        # Changes that follow noise leave the bytes as they are.
         body, sent = sent.body, change(random, sent)
         sent = replace(sent, changes=[*sent.changes, change.__name__])
         if body and not sent.body:

@@ -35,12 +35,12 @@ RESPONSES = {
     "confirm": {"action": "accept", "content": {"confirm": True}},
     "elicit-1": {"action": "accept", "content": {"name": "Ada"}},
 }
-# Of these a client that can be asked gets a state.
+# For these, a client that can be asked gets a state.
 ASKING = ("wipe", "ask")
 
 
 class Requests:
-    """Makes requests with the token of a user, as a client of each revision sends them."""
+    """Maker of requests with the token of a user, as a client of each revision sends them."""
 
     def __init__(self, token: str) -> None:
         self.clients = [
@@ -80,7 +80,7 @@ class Requests:
         return Sent(message=message, headers=pairs)
 
     def _answer(self, client: MCPClient, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The params of a call that answers the question which it has got."""
+        """Return the params of a call that answers the question which it has got."""
         asked = client.call_tool(name, arguments)
         responses = {
             key: RESPONSES.get(key, RESPONSES["elicit-1"]) for key in asked["inputRequests"]

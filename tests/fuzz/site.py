@@ -86,7 +86,7 @@ def routed(
     region: Annotated[str, McpHeader("Region")] = "",
     zone: Annotated[int, McpHeader("Zone-Id")] = 0,
 ) -> str:
-    """Take what a proxy may route by."""
+    """Take an argument that a proxy may route by."""
     RUNS.append("routed")
     return f"{region} {zone}"
 
@@ -104,7 +104,7 @@ def routed(
     }
 )
 def by_hand(code: str, tags: list[Any] | None = None, either: Any = None) -> str:
-    """Its schema is written by hand."""
+    """Return the code; the schema is handwritten."""
     RUNS.append("by_hand")
     return code
 
@@ -126,13 +126,13 @@ def ask(context: Context, train: str) -> str:
 
 @mcp_tool(permissions="auth.add_group")
 def hidden() -> str:
-    """Nobody here may call it."""
+    """Never run: no caller here has the permission."""
     RUNS.append("hidden")
     return "hidden"
 
 
 def urlconf(*, asynchronous: bool) -> Any:
-    """The addresses of the site."""
+    """Return the addresses of the site."""
     server = RpcServer(register_system_procedures=False)
     for each in (add, echo, later, tree, book, routed, by_hand, wipe, ask, hidden):
         server.register_procedure(each)

@@ -1,5 +1,5 @@
 """
-What reads input of others: each target takes bytes, and raises for what must not happen.
+Readers of foreign input: each target takes bytes, and raises for every forbidden outcome.
 
 Only the errors that a function declares are caught here.
 """
@@ -61,7 +61,7 @@ def target(run: Callable[[bytes], None]) -> Callable[[bytes], None]:
 
 
 def json_target(run: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A target whose input is a JSON object, as a server or a file would have read it."""
+    """Return a target whose input is a JSON object, as read by a server or from a file."""
 
     def read(data: bytes) -> None:
         with suppress(ProtocolError):
@@ -74,16 +74,16 @@ def json_target(run: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def seeds(name: str) -> Iterator[Path]:
-    """The inputs with which a target begins, those among them that it once could not take."""
+    """Return the inputs with which a target begins, including former failures."""
     yield from sorted((CORPUS / name).iterdir())
 
 
 @target
 def messages(data: bytes) -> None:
-    """A body, after a line with the headers of version, method and name."""
+    """Read a body, after a line with the headers of version, method and name."""
     line, _, body = data.partition(b"\n")
     version, method, name = [*line.decode("latin-1").split("\t"), "", "", ""][:3]
-    # As HTTP has it: no header is empty because it is absent.
+    # As in HTTP: a header is omitted rather than empty.
     headers = Headers(version or None, method or None, name or None)
     for given in (headers, None):
         ran: list[Request] = []
@@ -118,7 +118,7 @@ def cursors(data: bytes) -> None:
 
 @target
 def headers(data: bytes) -> None:
-    """A header and an argument that it mirrors, the latter as JSON in a second line."""
+    """Read a header and an argument that it mirrors, the latter as JSON in a second line."""
     line, _, rest = data.partition(b"\n")
     text = line.decode("latin-1")
     with suppress(HeaderMismatchError):
@@ -132,7 +132,7 @@ def headers(data: bytes) -> None:
             sent.check_parameters(mirrored, arguments)
         with suppress(HeaderMismatchError):
             sent.check(text, text, value if isinstance(value, str) else None)
-        # What a client sends is taken.
+        # A header that a client sends is taken.
         own = parameter_headers(mirrored, arguments)
         if own:
             own_text = own["Mcp-Param-Region"]
@@ -173,7 +173,7 @@ NESTED = {
 
 @json_target
 def arguments(sent: Any) -> None:
-    """The arguments of a call, in ``arguments``, with the name of a tool in ``name``."""
+    """Read the arguments of a call, in ``arguments``, with the name of a tool in ``name``."""
     tool, given = _tools().get(str(sent.get("name"))), sent.get("arguments")
     if tool is None or not isinstance(given, dict):
         return
@@ -187,7 +187,7 @@ def arguments(sent: Any) -> None:
 
 @json_target
 def schemas(sent: Any) -> None:
-    """A schema that somebody wrote, and a value to be checked against it."""
+    """Read a schema from any author, and a value to be checked against it."""
     schema, instance = sent.get("schema"), sent.get("instance")
     if not isinstance(schema, dict):
         return
@@ -202,7 +202,7 @@ def schemas(sent: Any) -> None:
 
 @json_target
 def pages(sent: Any) -> None:
-    """A schema that somebody wrote, as the admin shows it, and what is typed into its form."""
+    """Read a schema from any author, as the admin shows it, and the values typed into its form."""
     schema, typed = sent.get("schema"), sent.get("instance")
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return
@@ -225,7 +225,7 @@ def pages(sent: Any) -> None:
 
 @json_target
 def documents(sent: Any) -> None:
-    """An OpenAPI document, with arguments for each of its operations in ``x-arguments``."""
+    """Read an OpenAPI document, with arguments for each of its operations in ``x-arguments``."""
     try:
         document = Document(sent)
     except ValueError:
@@ -239,7 +239,7 @@ def documents(sent: Any) -> None:
 
 
 def _use(mapped: MappedOperation, given: Any) -> None:
-    # What is made of a document is valid, and within the bounds.
+    # Tools made from a document are valid, and within the bounds.
     SchemaValidator(mapped.input_schema, "input_schema")
     if mapped.output_schema is not None:
         SchemaValidator(mapped.output_schema, "output_schema")
@@ -257,7 +257,7 @@ def _mapped() -> MappedOperation:
 
 @target
 def answers(data: bytes) -> None:
-    """What another service answers: a status, some headers and a body."""
+    """Read the answer of another service: a status, some headers and a body."""
     head, _, body = data.partition(b"\n\n")
     status, *lines = head.decode("latin-1").split("\n")
     if not (status.isascii() and status.isdecimal() and len(status) == 3):
@@ -271,7 +271,9 @@ def answers(data: bytes) -> None:
 
 @target
 def media(data: bytes) -> None:
-    """A media type and a name in a line each, and a file: a data: URI, base64, or the bytes."""
+    """
+    Read a media type and a name in a line each, and a file: a data: URI, base64, or the bytes.
+    """
     kind, _, rest = data.partition(b"\n")
     name, _, contents = rest.partition(b"\n")
     text = kind.decode("latin-1")

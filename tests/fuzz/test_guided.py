@@ -1,4 +1,4 @@
-"""Input that a coverage guide makes, for all that reads input of others."""
+"""Input that a coverage guide makes, for every reader of foreign input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_guided_input_is_taken(
 
 
 def least(name: str, data: bytes) -> float:
-    """The least CPU time of three runs, without instruments."""
+    """Return the least CPU time of three runs, without instruments."""
     found = []
     for _ in range(3):
         before = process_time()

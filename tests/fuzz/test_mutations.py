@@ -1,4 +1,4 @@
-"""Changes of good requests, by every way in: each is answered, and none does what was not asked."""
+"""Changes of good requests, by every way in: each is answered, and none causes an unasked call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAYS: dict[str, Callable[[], ways.Way]] = {
 
 
 class Errors(logging.Handler):
-    """What is logged at ERROR; of a host that is not the site's, Django says so itself."""
+    """Records at ERROR, without Django's own about a host that is not the site's."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -100,7 +100,7 @@ def test_each_mutation_is_answered(
         if number % 1000 < len(WAYS):
             for model in (ToolCallRecord, PendingCall, UsedState):
                 model._default_manager.all().delete()
-    # Else all of it would have been refused at once, and nothing shown.
+    # Otherwise all of it would be refused at once, and the test would show nothing.
     assert {200, 202, 400, 401} <= statuses.keys() or COUNT < 1000
     record_property(f"{way}: {len(numbers)} requests of seed {SEED}", dict(statuses.most_common()))
     record_property(f"{way}: have run", dict(ran.most_common()))
@@ -109,7 +109,9 @@ def test_each_mutation_is_answered(
 
 
 def least(taken: float, most: float, send: ways.Way, sent: Sent) -> float:
-    """The least CPU time of a request: what else the machine does must not count against it."""
+    """
+    Return the least CPU time of a request: other load of the machine must not count against it.
+    """
     for _ in range(3):
         if taken <= most:
             break

@@ -2,9 +2,9 @@
 Send hostile requests to sites on several servers, and judge each answer: ``make hostile``.
 
 Two sites, the newsroom and one of fault tools, are served by gunicorn, by uvicorn, and by the
-direct application on uvicorn and on granian; each is called by nobody and with a token. Prints
-a line for each of these, and what was wrong; exits with 1 if anything was, or if a log has an
-error that is not a fault tool's own.
+direct application on uvicorn and on granian; each is called anonymously and with a token. Prints a
+line for each of these, and the findings; exits with 1 if there are any, or if a log has an error
+that no fault tool caused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.hostile.themes import THEMES
 from tests.hostile.wanted import ECHOED, Sent, Wanted
 
 CALLERS: Final = {"anonymous": "", "token": "token"}
-# What the site writes of a tool that fails: on the site of fault tools it is what they are for.
+# Log records of failing tools: expected on the site of fault tools.
 OF_FAULT_TOOLS: Final = re.compile(
     r"Tool '(raises|araises|boom|typeerr|nan|inf|unser|bytes|surrogate|hugeint|deep|circle|recur|"
     r"exit|none|wrong|big|broken|sleep|asleep)' (failed|returned|could not)"
@@ -41,7 +41,7 @@ OF_FAULT_TOOLS: Final = re.compile(
 
 @dataclass
 class Count:
-    """What came of the inputs that were sent to one server, by one caller."""
+    """Outcome of the inputs that were sent to one server by one caller."""
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Count:
 def inputs(
     site: str, caller: str, server: str = "", only: str = ""
 ) -> Iterator[tuple[str, Case, str, Wanted]]:
-    """The cases for a site, a caller and a server, in each of their eras."""
+    """Return the cases for a site, a caller and a server, in each of their eras."""
     for theme in THEMES:
         for case in theme.cases:
             asked = ((site, case.sites), (caller, case.callers), (server, case.servers))
@@ -72,7 +72,7 @@ def inputs(
 
 
 def send(server: Server, caller: str, case: Case, era: str, wanted: Wanted) -> list[str]:
-    """Send one input, and then a good call; say what was wrong with the answers."""
+    """Send one input, then a good call; return the findings on the answers."""
     draft = Draft(era, server.port, server.secrets, server.secrets.get(caller, ""))
     draft.ask_state = partial(ask_state, server)
     for change in case.changes:
@@ -89,7 +89,7 @@ def send(server: Server, caller: str, case: Case, era: str, wanted: Wanted) -> l
 
 
 def readable(draft: Draft) -> tuple[str, Any]:
-    """The method and the id of a message, where they can be read."""
+    """Return the method and the id of a message; "" and None if it cannot be read."""
     try:
         message = json.loads(draft.content())
         return str(message.get("method")), message.get("id")
@@ -106,7 +106,7 @@ def good_call(server: Server) -> list[str]:
 
 
 def ask_state(server: Server, tool: str, arguments: dict[str, Any], *, use: int = 0) -> str:
-    """Have the server ask whether a tool may run; ``use`` is how often to say yes at once."""
+    """Ask the server whether a tool may run; ``use`` is how many questions to accept at once."""
     draft = Draft(MODERN, server.port, {}, server.secrets["token"])
     call(tool, **arguments)(draft)
     meta(CAPABILITIES, {"elicitation": {}})(draft)
@@ -124,7 +124,7 @@ def result_of(answer: Answer) -> dict[str, Any]:
 
 
 def unexpected(server: Server) -> list[str]:
-    """The errors on record that are not a fault tool's own."""
+    """Return the logged errors that no fault tool caused."""
     return [
         f"{each['logger']}: {each['message'][:300]}"
         for each in server.errors()
@@ -133,9 +133,9 @@ def unexpected(server: Server) -> list[str]:
 
 
 def judge(server: Server, only: str) -> Count:
-    """Send everything to one server; prints a line for each caller, and what was wrong."""
+    """Send everything to one server; print a line for each caller, and the findings."""
     whole = Count()
-    # The first call makes the tools, which takes a busy machine longer than an answer may take.
+    # The first call builds the tools, which on a busy machine takes longer than an answer may.
     any(not good_call(server) for _ in range(8))
     for caller in CALLERS:
         count, begun = Count(), time.monotonic()
@@ -158,7 +158,7 @@ def judge(server: Server, only: str) -> Count:
 
 
 def main() -> int:
-    """Judge all servers; returns the exit status."""
+    """Judge all servers; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--server", action="append", choices=list(COMMANDS))
     parser.add_argument("--site", action="append", choices=list(SITES))

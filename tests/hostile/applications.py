@@ -1,4 +1,6 @@
-"""What the servers serve: Django's WSGI and ASGI applications, and the direct application."""
+"""
+The applications that the servers run: Django's WSGI and ASGI applications, and the direct one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def asgi() -> Any:
 
 def direct() -> Any:
     django = get_asgi_application()
-    # It needs the models, which are there by now.
+    # It needs the models, which are loaded by now.
     from mcp_bridge.ext.lane import MCPApplication
 
     return MCPApplication(django)

@@ -1,4 +1,4 @@
-"""What a case is: a title, the changes that make a bad request, and what must come of it."""
+"""A case: a title, the changes that make a bad request, and the result that is required."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BOTH: Final = (MODERN, LEGACY)
 @dataclass(frozen=True)
 class Case:
     """
-    One row of a theme: ``wanted`` by era where the eras differ, else for both of them.
+    One row of a theme: ``wanted`` by era if the eras differ, else for both of them.
 
-    ``sites``, ``servers`` and ``callers`` are those that it is sent to and by; empty is all.
+    ``sites``, ``servers`` and ``callers`` restrict who sends it and to which; empty is all.
     """
 
     title: str
@@ -29,7 +29,7 @@ class Case:
     servers: tuple[str, ...] = ()
 
     def inputs(self) -> Iterator[tuple[str, Wanted]]:
-        """The eras in which it is sent, and what is wanted in each."""
+        """Return the eras in which it is sent, with the wanted answer in each."""
         if isinstance(self.wanted, Wanted):
             for era in self.eras:
                 yield era, self.wanted
@@ -54,7 +54,9 @@ class Theme:
         callers: tuple[str, ...] = (),
         servers: tuple[str, ...] = (),
     ) -> None:
-        """Add a case for each row: its title, and its changes, before which come those of all."""
+        """
+        Add a case for each row: its title, and its changes, which follow the changes of all rows.
+        """
         for title, changes in rows.items():
             own = changes if isinstance(changes, tuple) else (changes,)
             every = (*also, *own)

@@ -1,4 +1,4 @@
-"""HTTP to the byte: what is sent is what a case says, and an answer is read as it came."""
+"""HTTP at the level of bytes: cases are sent unchanged, and answers are read unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 # A server that has not answered by then hangs.
 SECONDS: Final = 15.0
-# No answer of the suite is as long; a server that goes on sends without bounds.
+# No answer of the suite is as long; a server that exceeds it sends without bounds.
 MOST_BYTES: Final = 16 * 2**20
 END_OF_HEAD: Final = b"\r\n\r\n"
 
@@ -20,7 +20,9 @@ class NoAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One response; headers by their names in lower case, ``rest`` is what came after it."""
+    """
+    One response; headers by lower-case name, ``rest`` is everything that followed the response.
+    """
 
     status: int
     headers: dict[str, str]
@@ -30,7 +32,7 @@ class Answer:
 
 
 def exchange(port: int, *parts: bytes, then_close: bool = False) -> Answer:
-    """Send the parts over a connection of their own, and return the first answer."""
+    """Send the parts over a new connection, and return the first answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -39,7 +41,7 @@ def exchange(port: int, *parts: bytes, then_close: bool = False) -> Answer:
             if then_close:
                 connection.shutdown(socket.SHUT_WR)
         except OSError:
-            # A server may refuse what it has not read to its end.
+            # A server may refuse a request that it has not read to its end.
             pass
         return _read(connection)
 
@@ -69,7 +71,7 @@ def _read(connection: socket.socket) -> Answer:
 
 
 def _parse(received: bytes, *, ended: bool) -> Answer | None:
-    """Return the answer at the beginning of what came, or None while it is not whole."""
+    """Return the first answer in the bytes received, or None while it is incomplete."""
     while received.startswith(b"HTTP/1.1 100 "):
         received = received.partition(END_OF_HEAD)[2]
     head, found, rest = received.partition(END_OF_HEAD)
@@ -85,7 +87,7 @@ def _parse(received: bytes, *, ended: bool) -> Answer | None:
     if "content-length" in headers:
         length = int(headers["content-length"])
         if len(rest) < length:
-            # An answer to HEAD has the length of a body that does not come.
+            # An answer to HEAD has the length of a body that is not sent.
             return Answer(status, headers, rest, head) if ended and not rest else None
         return Answer(status, headers, rest[:length], head, rest[length:])
     if status in (202, 204, 304) or ended:
@@ -94,7 +96,7 @@ def _parse(received: bytes, *, ended: bool) -> Answer | None:
 
 
 def _joined(chunks: bytes) -> tuple[bytes, bytes] | None:
-    """Return the body of the chunks, and what came after it; None while they are not whole."""
+    """Return the body of the chunks, and the bytes after it; None while they are incomplete."""
     body = b""
     while True:
         size, found, chunks = chunks.partition(b"\r\n")

@@ -1,7 +1,7 @@
 """
-Requests in the making: a good call of the tool ``echo``, and the changes that make it a bad one.
+Drafts of requests: a good call of the tool ``echo``, and the changes that make it a bad one.
 
-A change is a function of a draft. Cases name changes, and a case's draft is made for each era anew.
+A change is a function of a draft. Cases name changes, and each era gets a new draft of a case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEGACY: Final = "2025-11-25"
 VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 CLIENT: Final = "io.modelcontextprotocol/clientInfo"
-# What Mcp-Name repeats, by method.
+# The param that Mcp-Name repeats, by method.
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 VERSION_HEADER: Final = "MCP-Protocol-Version"
 TEXT: Final = "hi"
@@ -53,13 +53,15 @@ class Draft:
         return self.era == MODERN
 
     def filled(self, text: str) -> str:
-        """The text, with the port and the credentials that it names as ``{token}``."""
+        """
+        Return the text, with the port and the credentials that it names as ``{token}`` filled in.
+        """
         for name, value in {**self.secrets, "port": str(self.port)}.items():
             text = text.replace(f"{{{name}}}", value)
         return text
 
     def request(self, method: str, /, **params: Any) -> dict[str, Any]:
-        """A request of the era, with its id 1."""
+        """Return a request of the era, with the id 1."""
         if self.is_modern:
             params["_meta"] = {
                 VERSION: MODERN,
@@ -69,18 +71,18 @@ class Draft:
         return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
     def content(self) -> bytes:
-        """The body: the message as JSON, in which edits replace a text each."""
+        """Return the body: the message as JSON, in which each edit replaces a text."""
         if self.body is not None:
             return self.body
         text = json.dumps(self.message, separators=(",", ":"), ensure_ascii=False)
         for old, new in self.edits:
             assert text.count(old) == 1, (old, text[:300])
             text = text.replace(old, new)
-        # U+DC80 to U+DCFF stand for the bytes 80 to FF, which are no UTF-8.
+        # U+DC80 to U+DCFF stand for the bytes 80 to FF, which are not UTF-8.
         return text.encode("utf-8", "surrogateescape")
 
     def headers(self, length: int) -> list[tuple[str, str]]:
-        """The headers of the era, and in their place those that a change has set."""
+        """Return the headers of the era, replaced by those that a change has set."""
         known = {
             "Host": f"127.0.0.1:{self.port}",
             "Content-Type": "application/json",
@@ -106,7 +108,7 @@ class Draft:
         return [(name, each) for name, values in [*lines, *self.own.items()] for each in values]
 
     def parts(self) -> list[bytes]:
-        """The bytes on the wire."""
+        """Return the bytes to send."""
         if self.raw:
             return [self.raw]
         body = self.content() if self.verb not in ("GET", "HEAD") else b""
@@ -120,7 +122,7 @@ class Draft:
 
 
 def in_header(text: str) -> str:
-    """Return a text as a header can hold it, as clients write it."""
+    """Return a text as a header value, encoded as clients encode it."""
     if text == text.strip() and text.isascii() and text.isprintable():
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
@@ -135,7 +137,7 @@ def values(**attributes: Any) -> Change:
 
 
 def header(name: str, *given: str) -> Change:
-    """Send a header so often, or with no value not at all; see ``Draft.filled``."""
+    """Send a header once for each value, or not at all without values; see ``Draft.filled``."""
 
     def change(draft: Draft) -> None:
         draft.own[name] = tuple(map(draft.filled, given))
@@ -144,13 +146,13 @@ def header(name: str, *given: str) -> Change:
 
 
 def body(content: str | bytes) -> Change:
-    """Send another body than a message."""
+    """Send a body that is not a message."""
     given = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     return values(body=given)
 
 
 def rewritten(function: Callable[[bytes], bytes]) -> Change:
-    """Send what the function makes of the good body."""
+    """Send the result of the function for the good body."""
 
     def change(draft: Draft) -> None:
         draft.body = function(draft.content())
@@ -159,17 +161,17 @@ def rewritten(function: Callable[[bytes], bytes]) -> Change:
 
 
 def edit(old: str, new: str) -> Change:
-    """Replace a part of the body's text that stands there once."""
+    """Replace a part of the body's text that occurs once."""
     return lambda draft: draft.edits.append((old, new))
 
 
 def argument(text: str) -> Change:
-    """Put a JSON text in the place of the argument's value."""
+    """Put a JSON text in place of the argument's value."""
     return edit(f'"{TEXT}"', text)
 
 
 def member(name: str, text: str | None) -> Change:
-    """Give a member of the message another JSON text, or with None leave it out."""
+    """Give a member of the message another JSON text; None omits the member."""
 
     def change(draft: Draft) -> None:
         old = json.dumps({name: draft.message[name]}, separators=(",", ":"))[1:-1]
@@ -182,7 +184,7 @@ def member(name: str, text: str | None) -> Change:
 
 
 def message(value: Any) -> Change:
-    """Send another message than the good call, which is any JSON value."""
+    """Send another message, which is any JSON value, instead of the good call."""
     return values(message=value)
 
 
@@ -201,7 +203,7 @@ def call(tool: Any, /, **arguments: Any) -> Change:
 
 
 def params(**given: Any) -> Change:
-    """Set members of params, or with ... leave them out."""
+    """Set members of params; ... omits one."""
 
     def change(draft: Draft) -> None:
         for name, value in given.items():
@@ -213,7 +215,7 @@ def params(**given: Any) -> Change:
 
 
 def meta(key: str, value: Any) -> Change:
-    """Set a member of params._meta, or with ... leave it out."""
+    """Set a member of params._meta; ... omits it."""
 
     def change(draft: Draft) -> None:
         found = draft.message["params"].setdefault("_meta", {})

@@ -1,4 +1,4 @@
-"""Tools that do what no tool should, for everybody to call. What they raise is never to be told."""
+"""Tools that misbehave, open to every caller. The texts of their exceptions must not be sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Unspeakable(Exception):
     __repr__ = __str__
 
 
-# What is raised by the name that a client gives.
+# Exceptions by the name that a client gives.
 Kind = Literal[
     "arguments", "assertion", "cancelled", "database", "exit", "generator exit", "group", "io",
     "keyboard", "memory", "stop", "stop async", "surrogate", "unspeakable", "broken pipe",
@@ -67,7 +67,7 @@ async def araises(kind: Kind) -> str:
 
 @mcp_tool(public=True)
 def boom() -> str:
-    """Raise an exception whose text nobody may read."""
+    """Raise an exception whose text is secret."""
     raise RuntimeError(MARKER)
 
 
@@ -79,7 +79,7 @@ def typeerr() -> int:
 
 @mcp_tool(public=True)
 def nan() -> dict[str, float]:
-    """Return what is no number."""
+    """Return NaN."""
     return {"value": float("nan")}
 
 
@@ -91,13 +91,13 @@ def inf() -> list[float]:
 
 @mcp_tool(public=True)
 def unser() -> Any:
-    """Return what no JSON holds."""
+    """Return an object that JSON cannot hold."""
     return {"value": _Unserialisable()}
 
 
 @mcp_tool(public=True, name="bytes")
 def raw() -> Any:
-    """Return bytes that are no text, inside of something else."""
+    """Return bytes that are not text, inside of an object."""
     return {"value": b"\xff\xfe\x00"}
 
 
@@ -115,7 +115,7 @@ def hugeint() -> int:
 
 @mcp_tool(public=True)
 def deep(n: int) -> Any:
-    """Return lists in each other."""
+    """Return nested lists."""
     value: Any = 1
     for _ in range(n):
         value = [value]
@@ -149,7 +149,7 @@ def none() -> None:
 
 @mcp_tool(public=True)
 def wrong() -> dict[str, int]:
-    """Return something else than it says."""
+    """Return another type than its hint says."""
     return ["not", MARKER]  # type: ignore[return-value]
 
 
@@ -178,6 +178,6 @@ def sleep(s: float) -> str:
 
 @mcp_tool(public=True, read_only=True)
 async def asleep(s: float) -> str:
-    """Rest on the event loop."""
+    """Sleep on the event loop."""
     await asyncio.sleep(min(s, 10))
     return "rested"

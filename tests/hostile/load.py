@@ -1,8 +1,8 @@
 """
 Many connections, callers, tools and calls at once: ``python -m tests.hostile.load``.
 
-Prints figures for each server, and exits with 1 where one is beyond its bound. It is to run where
-nothing else does; ``--calls`` shortens or lengthens what takes longest.
+Prints figures for each server, and exits with 1 if one exceeds its bound. Run it on an otherwise
+idle machine; ``--calls`` shortens or lengthens the part that takes longest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ASYNCHRONOUS: Final = ("uvicorn", "direct on uvicorn", "direct on granian")
 
 
 class Bounds:
-    """What is measured, printed as it comes, and what of it is beyond its bound."""
+    """Measurements, printed as they come, and those that exceed their bounds."""
 
     def __init__(self) -> None:
         self.beyond = 0
@@ -52,7 +52,7 @@ class Bounds:
 
 
 def request(server: Server, change: Callable[[Draft], None]) -> tuple[bytes, dict[str, str]]:
-    """The body and the headers of a request, whose connection is kept."""
+    """Return the body and the headers of a request that keeps its connection."""
     draft = Draft(MODERN, server.port, server.secrets)
     change(draft)
     body = draft.content()
@@ -85,7 +85,7 @@ class Client:
 
 
 def timed(server: Server, times: int = 30, token: str = "") -> tuple[float, float]:
-    """The median and the longest time of good calls, each over a connection of its own."""
+    """Return the median and the longest time of good calls, each over a new connection."""
     took = []
     for _ in range(times):
         begun = time.perf_counter()
@@ -96,7 +96,7 @@ def timed(server: Server, times: int = 30, token: str = "") -> tuple[float, floa
 
 
 def megabytes(server: Server) -> float:
-    """The resident memory of the largest process of a server."""
+    """Return the resident memory of the largest process of a server."""
     return max(_resident(each) for each in _family(server.pid)) / 1024
 
 
@@ -116,7 +116,7 @@ def _resident(pid: int) -> int:
 
 @contextmanager
 def idle(server: Server, count: int) -> Iterator[None]:
-    """Hold connections: half of them say nothing, half have begun a request."""
+    """Hold connections: half of them send nothing, half have begun a request."""
     with ExitStack() as stack:
         for number in range(count):
             made = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
@@ -128,7 +128,7 @@ def idle(server: Server, count: int) -> Iterator[None]:
 
 @contextmanager
 def kept(server: Server, count: int) -> Iterator[None]:
-    """Hold connections of clients that have been answered, and may ask again."""
+    """Hold connections of clients that have been answered, and may send again."""
     with ExitStack() as stack:
         for _ in range(count):
             stack.enter_context(closing(Client(server))).ask(lambda draft: None)
@@ -156,7 +156,7 @@ def connections(server: Server, bounds: Bounds) -> None:
 
 def abandoned(server: Server, bounds: Bounds, threads: str) -> None:
     name = f"{server.name}, {threads} threads" if threads else server.name
-    # The first call of all makes the tools.
+    # The first call builds the tools.
     timed(server)
     for tool in ("sleep", "asleep"):
         draft = Draft(MODERN, server.port, {})
@@ -167,18 +167,18 @@ def abandoned(server: Server, bounds: Bounds, threads: str) -> None:
                     gone.sendall(part)
         # Until each of them is in its tool.
         time.sleep(1)
-        # Of another caller: where a call that nobody waits for runs on, it counts for its own.
+        # Another caller's: an abandoned call that runs on counts against its own caller.
         _, longest = timed(server, 1, server.secrets["token"])
         kind = "functions" if tool == "sleep" else "coroutines"
         said = f"after {GONE} clients of slow {kind} have gone, the next call takes {longest:.3f} s"
-        # A thread of WSGI cannot be taken from what runs in it: more threads than such calls help.
+        # A thread of WSGI cannot be interrupted: only more threads than such calls help.
         good = longest < MOST_AFTER_GONE or (server.name == "gunicorn" and not threads)
         bounds.say(name, said, good=good)
         time.sleep(8)
 
 
 def crossed(server: Server, bounds: Bounds, calls: int) -> None:
-    """Have threads send calls under the same id, and count answers that are another's."""
+    """Send calls under the same id from threads, and count answers to another call."""
 
     def work(thread: int) -> int:
         wrong = 0
@@ -210,7 +210,7 @@ def growth(server: Server, bounds: Bounds, calls: int) -> None:
 
 
 def many(server: Server, bounds: Bounds) -> None:
-    """List and call where there are ten thousand tools."""
+    """List and call tools on a site with ten thousand of them."""
     with closing(Client(server)) as client:
 
         def clocked(change: Callable[[Draft], None]) -> tuple[float, dict[str, Any]]:
@@ -237,7 +237,7 @@ def many(server: Server, bounds: Bounds) -> None:
 
 
 def main() -> int:
-    """Measure on each server; returns the exit status."""
+    """Measure on each server; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile.load", description=__doc__)
     kinds = ["connections", "abandoned", "many", "crossed", "growth"]
     parser.add_argument("--server", action="append", choices=list(COMMANDS))
@@ -260,7 +260,7 @@ def main() -> int:
 
 
 def measured(site: Site, name: str, kind: str, folder: Path, bounds: Bounds, calls: int) -> None:
-    """Start a server for one measurement, so that none has an earlier one's memory."""
+    """Start a server for one measurement, so that it does not inherit an earlier one's memory."""
     tools = {"HOSTILE_TOOLS": str(MANY)} if kind == "many" else {}
     with serving(site, name, folder, **tools) as server:
         match kind:

@@ -18,7 +18,7 @@ class JSONFormatter(logging.Formatter):
 
 
 def logging_to(path: str) -> dict[str, Any]:
-    """Return LOGGING for a site whose errors are all in that file."""
+    """Return LOGGING for a site that writes all of its errors to that file."""
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -36,7 +36,7 @@ def logging_to(path: str) -> dict[str, Any]:
         "loggers": {
             "django": {"handlers": ["none"], "level": "WARNING", "propagate": True},
             # As Django's documentation advises for hosts that are not the site's: its middleware
-            # writes that, before any view.
+            # logs that, before any view.
             "django.security.DisallowedHost": {"handlers": ["none"], "propagate": False},
             "matplotlib": {"level": "CRITICAL"},
         },

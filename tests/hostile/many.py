@@ -1,4 +1,4 @@
-"""As many tools as HOSTILE_TOOLS says, for a list that is long."""
+"""As many tools as HOSTILE_TOOLS says, for a long list."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-Another set of hostile requests, where somebody keeps one beside this checkout.
+Another set of hostile requests, if one is kept beside this checkout.
 
 It is a script ``run.py`` in the folder HOSTILE_CASES (default: ``../shared/hostile``) that takes
-``--url`` and ``--header``, and writes what came of it to the file ``--out``. Nothing depends on it.
+``--url`` and ``--header``, and writes its results to the file ``--out``. Nothing depends on it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ GOOD: Final = {"ok", "tolerated"}
 
 @dataclass
 class Outcome:
-    """How many were answered as they should be, and what came of each other one."""
+    """The number of requests answered as required, and the outcome of each other one."""
 
     ok: int = 0
     others: list[str] = field(default_factory=list)
 
 
 def found() -> str:
-    """Say whether there is another set."""
+    """Return whether there is another set."""
     return f"further ones of {SCRIPT}" if SCRIPT.is_file() else f"no further ones: no {SCRIPT}"
 
 
 def run(server: Server, caller: str) -> Outcome | None:
-    """Send the other set to a server, as nobody or with a token; None where there is none."""
+    """Send the other set to a server, anonymously or with a token; return None if there is none."""
     if not SCRIPT.is_file():
         return None
     out = Path(server.folder, f"others-{caller}.json")

@@ -1,4 +1,4 @@
-"""The newsroom on a database of its own, with the tools that the cases call beside its own."""
+"""The newsroom on a separate database, with the tools that the cases call added to its tools."""
 
 from __future__ import annotations
 

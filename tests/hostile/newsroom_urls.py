@@ -1,4 +1,4 @@
-"""The addresses of the newsroom, asynchronous where its server is."""
+"""The addresses of the newsroom, asynchronous if its server is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that the cases call on either site. Each run leaves a byte, so that none goes unseen."""
+"""Tools that the cases call on either site. Each run leaves a byte, so that every run is seen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add(a: int, b: int = 1) -> int:
 
 @mcp_tool(public=True, read_only=True)
 async def aecho(text: str) -> str:
-    """Return the text, without a thread where there is an event loop."""
+    """Return the text, without a thread if there is an event loop."""
     _note_run()
     return text
 
@@ -53,14 +53,14 @@ def erase(word: str) -> str:
 
 @mcp_tool(permissions="auth.delete_user")
 def forbidden(text: str = "") -> str:
-    """Run for nobody who calls here."""
+    """Never run: no caller here has the permission."""
     _note_run()
     return text
 
 
 @mcp_tool(public=True)
 def switched_off(text: str = "") -> str:
-    """Run for nobody, since it is switched off."""
+    """Never run: the tool is disabled."""
     _note_run()
     return text
 

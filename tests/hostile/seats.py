@@ -1,4 +1,4 @@
-"""Make the database of a site: tables, rows, a user with credentials; told as JSON."""
+"""Make the database of a site: tables, rows, a user with credentials; print them as JSON."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "direct on uvicorn": (*_UVICORN, f"{_APPLICATIONS}:direct"),
     "direct on granian": (*_GRANIAN, f"{_APPLICATIONS}:direct"),
 }
-# What a server itself writes of an error, in a site whose own log is a file.
+# Loggers of the server itself, in a site whose own log is a file.
 _ERROR: Final = re.compile(r"\[ERROR\]|^ERROR|Traceback|CRITICAL|panicked", re.MULTILINE)
 
 
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Server:
-    """A site that is being served, and the files in which it says what it did."""
+    """A site that is being served, and the files that record its tool runs and its log."""
 
     name: str
     site: str
@@ -59,11 +59,13 @@ class Server:
     secrets: dict[str, str]
 
     def ran(self) -> int:
-        """How often tools have run so far."""
+        """Return how often tools have run so far."""
         return (self.folder / "runs").stat().st_size
 
     def errors(self) -> list[dict[str, Any]]:
-        """The records at ERROR, and a record for what the server has said of errors itself."""
+        """
+        Return the records at ERROR, and a record for each error that the server itself reported.
+        """
         lines = (self.folder / "errors").read_text("utf-8").splitlines()
         said = (self.folder / "output").read_text("utf-8", "replace")
         found = _ERROR.search(said)

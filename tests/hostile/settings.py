@@ -1,4 +1,4 @@
-"""The site of fault tools, on a database of its own."""
+"""The site of fault tools, on a separate database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of hostile requests finds what is wrong with an answer, and nothing with a good one."""
+"""The judge of hostile requests finds the faults of an answer, and none in a good one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def result(**more: Any) -> dict[str, Any]:
 
 
 def judged(wanted: Wanted, body: Any, status: int = 200, ran: int = 0, era: str = MODERN) -> str:
-    """What is wrong with an answer, which is JSON or a text."""
+    """Return the findings on an answer, which is JSON or a text."""
     written = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     answer = Answer(status, JSON, written)
     return "; ".join(wanted.problems(answer, Sent(era, "tools/call", 1, ran)))
@@ -43,7 +43,7 @@ def judged(wanted: Wanted, body: Any, status: int = 200, ran: int = 0, era: str 
         (Either((ECHOED, PARAMS)), error(-32602), 200, 0),
     ],
 )
-def test_a_good_answer_is_good(wanted: Wanted, body: Any, status: int, ran: int) -> None:
+def test_good_answer_has_no_findings(wanted: Wanted, body: Any, status: int, ran: int) -> None:
     assert judged(wanted, body, status, ran) == ""
 
 
@@ -67,7 +67,7 @@ def test_a_good_answer_is_good(wanted: Wanted, body: Any, status: int, ran: int)
         (error(-32603), 200, 1, "no result"),
     ],
 )
-def test_a_bad_result_is_found(body: Any, status: int, ran: int, said: str) -> None:
+def test_bad_result_is_found(body: Any, status: int, ran: int, said: str) -> None:
     assert said in judged(ECHOED, body, status, ran)
 
 
@@ -85,7 +85,7 @@ def test_a_bad_result_is_found(body: Any, status: int, ran: int, said: str) -> N
         (result(), 200, 0, "no JSON-RPC error"),
     ],
 )
-def test_a_bad_error_is_found(body: Any, status: int, ran: int, said: str) -> None:
+def test_bad_error_is_found(body: Any, status: int, ran: int, said: str) -> None:
     assert said in judged(PARAMS, body, status, ran)
 
 
@@ -96,7 +96,7 @@ def test_members_of_one_era_are_wrong_in_the_other() -> None:
     )
 
 
-def test_an_answer_is_read_only_when_it_is_whole() -> None:
+def test_answer_is_read_only_when_complete() -> None:
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
     assert _parse(whole[:-1], ended=False) is None
     assert _parse(whole + b"x", ended=False) == Answer(
@@ -109,7 +109,7 @@ def test_an_answer_is_read_only_when_it_is_whole() -> None:
     assert answer.body == b"{}"
 
 
-def test_there_are_many_inputs_each_of_a_name_of_its_own() -> None:
+def test_there_are_many_inputs_with_unique_names() -> None:
     for site in SITES:
         for caller in CALLERS:
             names = [name for name, *_ in inputs(site, caller)]

@@ -1,4 +1,4 @@
-"""The addresses of the site of fault tools, asynchronous where its server is."""
+"""The addresses of the site of fault tools, asynchronous if its server is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must come of a request, and what an answer has that it must not have."""
+"""The required answer to a request, and the contents that no answer may have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.hostile.connection import Answer
 from tests.hostile.drafts import MODERN
 
-# Of an error: 4 KiB, and the id as JSON may write it; of a result that says what was wrong: 64 KiB.
+# An error: 4 KiB, and the id as JSON may write it; a result that reports an error: 64 KiB.
 MOST_OF_ERROR: Final = 4096
 MOST_OF_RESULT: Final = 64 * 1024
 LONGEST_MESSAGE: Final = 300
@@ -39,14 +39,14 @@ class Sent:
 
 
 class Wanted:
-    """What must come of a request; ``runs`` is how often a tool may run because of it."""
+    """The required answer to a request; ``runs`` is how often a tool may run because of it."""
 
     runs: int = 0
-    # Whether the HTTP server or Django may give the answer, in words of its own.
+    # Whether the HTTP server or Django may give the answer, in their own words.
     foreign: bool = False
 
     def problems(self, answer: Answer, sent: Sent) -> Iterator[str]:
-        """Say what is wrong with an answer."""
+        """Return the findings on an answer."""
         if sent.ran != self.runs:
             yield f"tools ran {sent.ran} times, not {self.runs}"
         if answer.rest and not self.foreign:
@@ -54,7 +54,7 @@ class Wanted:
         yield from self.differences(answer, sent)
 
     def differences(self, answer: Answer, sent: Sent) -> Iterator[str]:
-        """Say what of an answer is not as it is wanted."""
+        """Return how an answer differs from the one wanted."""
         raise NotImplementedError
 
 
@@ -177,7 +177,7 @@ class Batch(Wanted):
 
 @dataclass(frozen=True)
 class Either(Wanted):
-    """One of several, where the rules leave it to the server."""
+    """One of several, if the rules leave the choice to the server."""
 
     choices: tuple[Wanted, ...]
 
@@ -204,7 +204,7 @@ def _headers(answer: Answer, wanted: Mapping[str, str]) -> Iterator[str]:
 
 
 def _strict(answer: Answer) -> Iterator[str] | Any:
-    """Return the JSON of an answer, which no other reader could read otherwise."""
+    """Return the JSON of an answer, refusing any that readers could read differently."""
     kind = answer.headers.get("content-type", "")
     if kind != "application/json":
         yield f"the Content-Type is {kind!r}"
@@ -249,7 +249,7 @@ def _result(found: dict[str, Any], sent: Sent) -> Iterator[str]:
         version = sent.era if sent.era != "none" else "2025-03-26"
         result = found["result"]
         validate_server_result(sent.method, version, result)
-        # Of a modern result that one tells little, since it may be of any type.
+        # The type of a modern result decides little, since it may be of any type.
         if sent.method == "tools/call" and result.get("resultType") != "input_required":
             CallToolResult.model_validate(result)
         elif sent.method == "tools/list":

@@ -18,7 +18,7 @@ from testproject import settings as newsroom_settings
 
 
 class Desk(CheckedClient):
-    """A client whose calls give back the value itself, and whose user agrees to all of them."""
+    """A client whose calls return the value itself, and whose user agrees to all of them."""
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         params = {"name": name, "arguments": arguments or {}}
@@ -38,7 +38,7 @@ class Desk(CheckedClient):
         result = self.call_tool(name, arguments)
         text = result["content"][0]["text"]
         assert not result["isError"], text
-        # What is wrapped in structuredContent stands unwrapped in the text.
+        # A value that structuredContent wraps is unwrapped in the text.
         structured = result.get("structuredContent")
         if structured is None or list(structured) == ["result"]:
             return text if _is_plain(text) else json.loads(text)
@@ -59,7 +59,7 @@ def _is_plain(text: str) -> bool:
 
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> Iterator[None]:
-    """The newsroom is the site of the settings, with all its sources."""
+    """Check that the newsroom is the site of the settings, with all its sources."""
     with override_settings(MCP_BRIDGE=newsroom_settings.MCP_BRIDGE):
         yield
 
@@ -67,9 +67,9 @@ def test_site() -> Iterator[None]:
 @pytest.fixture(scope="package")
 def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """
-    A newsroom for all tests of this folder, in a transaction around theirs.
+    Seed a newsroom for all tests of this folder, in a transaction around theirs.
 
-    Each test's own is a savepoint in it, so that all find the newsroom as it was seeded.
+    Each test has a savepoint in it, so that all find the newsroom as it was seeded.
     """
     with ExitStack() as stack:
         with django_db_blocker.unblock():
@@ -83,7 +83,7 @@ def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 @pytest.fixture
 def newsroom(seeded: None, db: None) -> None:
-    """The newsroom as it was seeded."""
+    """Provide the newsroom as it was seeded."""
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def user(newsroom: None) -> Callable[[str], Any]:
 
 @pytest.fixture
 def desk(user: Callable[[str], Any]) -> Callable[..., Desk]:
-    """A client for the user of a role, or for nobody."""
+    """Return a client for the user of a role, or an anonymous one."""
     return lambda name=None, **options: Desk(
         user=user(name) if name else None, capabilities={"elicitation": {}}, **options
     )
@@ -121,7 +121,7 @@ def admin(desk: Callable[..., Desk]) -> Desk:
 
 @pytest.fixture
 def rpc(user: Callable[[str], Any]) -> Callable[..., Any]:
-    """Calls a procedure at /rpc, as somebody who is signed in to the site."""
+    """Call a procedure at /rpc, as a user who is signed in to the site."""
     browser = Client()
 
     def call(username: str | None, method: str, **params: Any) -> Any:

@@ -64,20 +64,20 @@ def test_each_role_sees_its_own_tools(
 
 
 @pytest.mark.parametrize("role", [None, "reader", "author"])
-def test_a_tool_of_editors_is_unknown_to_others(desk: Callable[..., Any], role: str | None) -> None:
+def test_editors_tool_is_unknown_to_others(desk: Callable[..., Any], role: str | None) -> None:
     with pytest.raises(MCPError, match="Unknown tool: articles_publish"):
         desk(role).call_tool("articles_publish", {"slug": "anything"})
 
 
 @pytest.mark.parametrize("procedure", UNMARKED)
-def test_what_is_not_marked_is_no_tool(admin: Any, procedure: str) -> None:
+def test_unmarked_procedures_are_not_tools(admin: Any, procedure: str) -> None:
     name = procedure.replace(".", "_")
     assert name not in admin.names()
     with pytest.raises(MCPError, match="Unknown tool"):
         admin.call_tool(name, {})
 
 
-def test_a_tool_runs_as_the_user_who_calls_it(author: Any) -> None:
+def test_tool_runs_as_its_caller(author: Any) -> None:
     me = author.value("desk_whoami")
     assert me["username"] == "author"
     assert me["roles"] == ["author"]
@@ -85,7 +85,7 @@ def test_a_tool_runs_as_the_user_who_calls_it(author: Any) -> None:
     assert me["revision"] == "2026-07-28"
 
 
-def test_every_tool_tells_a_model_what_it_does(admin: Any) -> None:
+def test_every_tool_and_argument_has_a_description(admin: Any) -> None:
     for tool in admin.list_tools():
         assert len(tool["description"]) > 15, tool["name"]
         assert tool["title"], tool["name"]
@@ -93,7 +93,7 @@ def test_every_tool_tells_a_model_what_it_does(admin: Any) -> None:
             assert schema.get("description"), f"{tool['name']}: {name}"
 
 
-def test_hints_tell_reading_from_deleting(admin: Any) -> None:
+def test_hints_distinguish_reading_from_deleting(admin: Any) -> None:
     tools = {tool["name"]: tool["annotations"] for tool in admin.list_tools()}
     assert tools["articles_list"]["readOnlyHint"] is True
     assert tools["articles_delete"]["destructiveHint"] is True

@@ -30,7 +30,7 @@ def act(client: Client, model: Any, action: str, rows: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_admin_lists_searches_and_shows(login: Login, model: Any) -> None:
+def test_admin_lists_searches_and_shows(login: Login, model: Any) -> None:
     name = model._meta.model_name
     client = login("admin")
     listed = client.get(reverse(f"admin:newsroom_{name}_changelist"), {"q": "a"})
@@ -39,12 +39,12 @@ def test_the_admin_lists_searches_and_shows(login: Login, model: Any) -> None:
     assert shown.status_code == 200
 
 
-def test_a_picture_is_shown(login: Login) -> None:
+def test_picture_is_shown(login: Login) -> None:
     page = login("admin").get(reverse("admin:newsroom_media_changelist")).content.decode()
     assert '<img src="data:image/png;base64,' in page
 
 
-def test_an_editor_takes_articles_through_the_workflow(login: Login) -> None:
+def test_editor_takes_articles_through_the_workflow(login: Login) -> None:
     client, article = login("editor"), Article.objects.filter(status="draft").first()
     statuses = []
     for action in ("submit", "publish", "unpublish"):
@@ -54,13 +54,13 @@ def test_an_editor_takes_articles_through_the_workflow(login: Login) -> None:
     assert statuses == ["review", "published", "review"]
 
 
-def test_the_admin_says_why_an_article_is_not_ready(login: Login) -> None:
+def test_admin_says_why_an_article_is_not_ready(login: Login) -> None:
     drafts = list(Article.objects.filter(status="draft")[:2])
     page = act(login("editor"), Article, "publish", drafts)
     assert page.count("submit it for review first") == 2
 
 
-def test_an_author_on_the_staff_submits_only_own_articles(
+def test_author_on_the_staff_submits_only_own_articles(
     login: Login, user: Callable[[str], Any]
 ) -> None:
     author = user("author")
@@ -78,5 +78,5 @@ def test_comments_are_hidden_together(login: Login) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_models_have_names_for_people(newsroom: None, model: Any) -> None:
+def test_models_have_readable_names(newsroom: None, model: Any) -> None:
     assert "object (" not in str(model.objects.first())

@@ -11,7 +11,7 @@ from django.test import Client
 
 
 @pytest.mark.parametrize("urls", ["testproject.urls", "testproject.authorization_urls"])
-def test_first_page_leads_to_all_that_there_is(urls: str, settings: Any) -> None:
+def test_first_page_links_to_all_interfaces(urls: str, settings: Any) -> None:
     settings.ROOT_URLCONF = urls
     response = Client().get("/")
     page = response.content.decode()

@@ -23,16 +23,14 @@ def image(result: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_an_uploaded_picture_comes_back_as_an_image(
-    desk: Callable[..., Any], revision: str
-) -> None:
+def test_uploaded_picture_is_returned_as_an_image(desk: Callable[..., Any], revision: str) -> None:
     author = desk("author", revision=revision)
     uploaded = author.value("media_upload", data=DATA, **WORDS)
     assert uploaded["size"] == len(PICTURE)
     assert image(author.call_tool("media_show", {"media": uploaded["id"]})) == PICTURE
 
 
-def test_an_uploaded_picture_belongs_to_its_article(author: Any) -> None:
+def test_uploaded_picture_belongs_to_its_article(author: Any) -> None:
     slug = Article.objects.published().first().slug
     uploaded = author.value("media_upload", data=DATA, article=slug, **WORDS)
     assert uploaded in author.value("media_list", article=slug)
@@ -47,15 +45,15 @@ def test_an_uploaded_picture_belongs_to_its_article(author: Any) -> None:
         (base64.b64encode(PICTURE + bytes(500_000)).decode(), "at most 500000"),
     ],
 )
-def test_what_is_no_small_picture_is_refused(author: Any, data: str, reason: str) -> None:
+def test_files_other_than_small_pictures_are_refused(author: Any, data: str, reason: str) -> None:
     assert reason in author.complaint("media_upload", data=data, **WORDS)
 
 
-def test_an_unknown_picture_tells_how_to_find_one(reader: Any) -> None:
+def test_error_for_unknown_picture_says_how_to_find_one(reader: Any) -> None:
     assert "media_list" in reader.complaint("media_show", media=2**70)
 
 
-def test_a_picture_is_as_secret_as_its_article(reader: Any, editor: Any) -> None:
+def test_picture_is_as_secret_as_its_article(reader: Any, editor: Any) -> None:
     picture = Media.objects.select_related("article").first()
     Article.objects.filter(pk=picture.article.pk).update(status=Article.Status.DRAFT)
     reader.complaint("media_show", media=picture.pk)

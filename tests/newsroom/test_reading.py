@@ -22,7 +22,7 @@ def unpublished(newsroom: None) -> Article:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_an_article_reads_as_markdown(
+def test_article_reads_as_markdown(
     desk: Callable[..., Any], published: Article, revision: str
 ) -> None:
     text = desk("reader", revision=revision).value("articles_get", slug=published.slug)
@@ -30,7 +30,7 @@ def test_an_article_reads_as_markdown(
     assert published.body in text
 
 
-def test_comments_follow_where_they_are_asked_for(reader: Any, published: Article) -> None:
+def test_comments_are_included_on_request(reader: Any, published: Article) -> None:
     published.comments.all().delete()
     plain = reader.value("articles_get", slug=published.slug)
     assert "## Comments" not in plain
@@ -41,11 +41,11 @@ def test_comments_follow_where_they_are_asked_for(reader: Any, published: Articl
     assert full.endswith("- **reader**: Well said.")
 
 
-def test_an_unknown_slug_tells_how_to_find_one(reader: Any) -> None:
+def test_error_for_unknown_slug_says_how_to_find_one(reader: Any) -> None:
     assert "articles_search" in reader.complaint("articles_get", slug="no-such-article")
 
 
-def test_an_unpublished_article_is_unknown_to_readers(
+def test_unpublished_article_is_unknown_to_readers(
     reader: Any, editor: Any, unpublished: Article
 ) -> None:
     hidden = reader.complaint("articles_get", slug=unpublished.slug)
@@ -55,7 +55,7 @@ def test_an_unpublished_article_is_unknown_to_readers(
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_readers_list_what_is_published(desk: Callable[..., Any], revision: str) -> None:
+def test_readers_list_published_articles(desk: Callable[..., Any], revision: str) -> None:
     page = desk("reader", revision=revision).value("articles_list", page_size=100)
     assert {article["status"] for article in page["articles"]} == {"published"}
     assert page["total"] == Article.objects.published().count()
@@ -75,7 +75,7 @@ def test_pages_hold_every_article_once(editor: Any) -> None:
     assert len(slugs) == len(set(slugs)) == page["total"] == Article.objects.count()
 
 
-def test_a_page_beyond_the_last_one_is_an_error_that_names_it(reader: Any) -> None:
+def test_page_beyond_the_last_is_an_error_naming_it(reader: Any) -> None:
     assert "the last page is" in reader.complaint("articles_list", page=10**30)
 
 
@@ -96,14 +96,14 @@ def test_filters_narrow_the_list(editor: Any) -> None:
     ("order", "key", "reverse"),
     [("title", "title", False), ("longest", "word_count", True)],
 )
-def test_the_list_is_ordered(reader: Any, order: str, key: str, reverse: bool) -> None:
+def test_list_is_ordered(reader: Any, order: str, key: str, reverse: bool) -> None:
     articles = reader.value("articles_list", order=order)["articles"]
     keys = [article[key] for article in articles]
     assert keys == sorted(keys, reverse=reverse)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_search_finds_all_words_in_any_place(desk: Callable[..., Any], revision: str) -> None:
+def test_search_finds_words_in_any_field(desk: Callable[..., Any], revision: str) -> None:
     reader = desk("reader", revision=revision)
     found = reader.value("articles_search", query="HARBOUR bridge", page_size=50)
     assert found["total"] > 0
@@ -125,7 +125,7 @@ def test_search_without_a_word_is_an_error(reader: Any) -> None:
     assert "no word" in reader.complaint("articles_search", query="   ")
 
 
-def test_anybody_reads_the_headlines(desk: Callable[..., Any]) -> None:
+def test_anonymous_callers_read_the_headlines(desk: Callable[..., Any]) -> None:
     headlines = desk().value("articles_headlines", limit=5, section="culture")
     days = [headline["published_at"] for headline in headlines]
     assert len(days) == 5
@@ -133,7 +133,7 @@ def test_anybody_reads_the_headlines(desk: Callable[..., Any]) -> None:
     assert {headline["section"] for headline in headlines} == {"culture"}
 
 
-def test_anybody_lists_the_sections(desk: Callable[..., Any]) -> None:
+def test_anonymous_callers_list_the_sections(desk: Callable[..., Any]) -> None:
     sections = desk().value("sections_list")
     counted = sum(section["published_articles"] for section in sections)
     assert counted == Article.objects.published().count()
@@ -149,7 +149,7 @@ def test_hidden_comments_are_for_editors(reader: Any, editor: Any) -> None:
     assert comment.pk in seen[1]
 
 
-def test_the_brief_counts_every_article(editor: Any) -> None:
+def test_brief_counts_every_article(editor: Any) -> None:
     brief = editor.value("desk_brief")
     assert sum(brief["articles"].values()) == Article.objects.count()
     assert Article.objects.get(slug=brief["waiting_for_review"][0]).status == Status.REVIEW

@@ -1,4 +1,4 @@
-"""What the newsroom's tools advertise, and give back, holds for every role."""
+"""The newsroom's advertised schemas and its results hold for every role."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ PICTURE = base64.b64encode(landscape(random.Random(1))).decode()
 
 
 def calls() -> dict[str, dict[str, Any]]:
-    """Valid arguments for all that promise a structured result, in an order that succeeds."""
+    """
+    Return valid arguments for all that promise a structured result, in an order that succeeds.
+    """
     published = Article.objects.published().first().slug
     written = {"slug": "the-lighthouse-keeper"}
     return {
@@ -61,7 +63,7 @@ def test_every_schema_is_valid_and_passes_the_linter(
     assert [flaw for each in definitions for flaw in flaws(each)] == []
 
 
-def test_every_result_is_what_its_schema_promises(admin: Any) -> None:
+def test_every_result_matches_its_schema(admin: Any) -> None:
     definitions = {each["name"]: each for each in admin.list_tools()}
     assert definitions.keys() == EVERYTHING
     structured = {name for name, each in definitions.items() if "outputSchema" in each}

@@ -22,7 +22,7 @@ def everything() -> list[Any]:
     return [*articles.order_by("slug"), *comments.order_by("pk"), *media.order_by("pk")]
 
 
-def test_there_are_at_least_200_articles_in_every_section_and_status(newsroom: None) -> None:
+def test_200_articles_cover_every_section_and_status(newsroom: None) -> None:
     assert Article.objects.count() >= 200
     for section in Section.objects.all():
         statuses = set(section.articles.values_list("status", flat=True))
@@ -44,7 +44,7 @@ def test_every_newsroom_is_seeded_alike(newsroom: None) -> None:
     assert everything() == before
 
 
-def test_a_deleted_article_comes_back_with_what_belongs_to_it(newsroom: None) -> None:
+def test_deleted_article_is_restored_with_its_related_rows(newsroom: None) -> None:
     before = everything()
     picture = Media.objects.select_related("article").last()
     picture.article.delete()
@@ -53,28 +53,28 @@ def test_a_deleted_article_comes_back_with_what_belongs_to_it(newsroom: None) ->
     assert len(everything()) == len(before)
 
 
-def test_an_edited_article_is_left_as_it_is(newsroom: None) -> None:
+def test_edited_article_is_not_changed(newsroom: None) -> None:
     Article.objects.update(body="Edited.")
     call_command("seed_newsroom", verbosity=0)
     assert set(Article.objects.values_list("body", flat=True)) == {"Edited."}
 
 
-def test_what_was_seeded_is_said(newsroom: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeded_rows_are_reported(newsroom: None, capsys: pytest.CaptureFixture[str]) -> None:
     Article.objects.all().delete()
     call_command("seed_newsroom")
     assert "Seeded 240 articles" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("username", ["reader", "author", "editor", "admin"])
-def test_the_user_of_each_role_logs_in(newsroom: None, username: str) -> None:
+def test_user_of_each_role_can_log_in(newsroom: None, username: str) -> None:
     assert authenticate(username=username, password="demo") is not None
 
 
-def test_authors_without_a_role_do_not_log_in(newsroom: None) -> None:
+def test_authors_without_a_role_cannot_log_in(newsroom: None) -> None:
     assert authenticate(username="ada", password="!") is None
 
 
-def test_roles_are_groups_of_which_each_may_more(user: Callable[[str], Any]) -> None:
+def test_each_role_is_a_group_with_more_permissions(user: Callable[[str], Any]) -> None:
     may = [user(name).get_all_permissions() for name in ("reader", "author", "editor", "admin")]
     assert may[0] < may[1] < may[2] < may[3]
     assert set(Group.objects.values_list("name", flat=True)) == {
@@ -85,6 +85,6 @@ def test_roles_are_groups_of_which_each_may_more(user: Callable[[str], Any]) -> 
     }
 
 
-def test_a_role_with_an_unknown_permission_is_an_error() -> None:
+def test_role_with_an_unknown_permission_is_an_error() -> None:
     with pytest.raises(ImproperlyConfigured, match="fly_article"):
         _permissions(("view_article", "fly_article"))

@@ -1,4 +1,4 @@
-"""What the admin says that somebody sees is what the endpoint lists."""
+"""The admin's preview of visible tools agrees with the list of the endpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Look = Callable[..., dict[str, tuple[bool, str]]]
 
 @pytest.fixture
 def look(user: Callable[[str], Any]) -> Look:
-    """Return by tool what the page says: whether somebody sees it, and why not."""
+    """Return by tool whether the page says that the user sees it, and why not."""
     browser = Client()
     browser.force_login(user("admin"))
 
@@ -54,7 +54,7 @@ def test_each_user_sees_the_tools_that_the_endpoint_lists(
     assert {name for name, (sees, _) in said.items() if sees} == set(desk().names())
 
 
-def test_an_inactive_user_sees_nothing(look: Look, user: Callable[[str], Any]) -> None:
+def test_inactive_user_sees_nothing(look: Look, user: Callable[[str], Any]) -> None:
     author = user("author")
     author.is_active = False
     author.save()
@@ -63,9 +63,7 @@ def test_an_inactive_user_sees_nothing(look: Look, user: Callable[[str], Any]) -
     assert said["articles_list"] == (False, "This user is not active.")
 
 
-def test_the_members_of_a_group_see_what_each_of_them_does(
-    look: Look, desk: Callable[..., Desk]
-) -> None:
+def test_preview_of_a_group_agrees_with_its_members(look: Look, desk: Callable[..., Desk]) -> None:
     for name in ("reader", "author", "editor"):
         group = Group.objects.get(name=name)
         member = get_user_model().objects.create_user(f"member_of_{name}")
@@ -77,9 +75,7 @@ def test_the_members_of_a_group_see_what_each_of_them_does(
         assert certain <= listed <= possible
 
 
-def test_the_reasons_are_those_that_a_person_can_act_on(
-    look: Look, user: Callable[[str], Any]
-) -> None:
+def test_preview_gives_the_reasons_for_hidden_tools(look: Look, user: Callable[[str], Any]) -> None:
     set_tool("sections_list").groups.add(Group.objects.get(name="editor"))
     set_tool("articles_search", enabled=False)
     set_tool("comments_list", restricted=True)

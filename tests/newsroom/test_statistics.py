@@ -13,7 +13,7 @@ from testproject.newsroom.models import Article
 
 
 @pytest.mark.parametrize("by", ["section", "author", "status"])
-def test_the_table_counts_every_article(editor: Any, by: str) -> None:
+def test_table_counts_every_article(editor: Any, by: str) -> None:
     rows = editor.value("statistics_table", by=by)
     words = Article.objects.aggregate(words=Sum("word_count"))["words"]
     assert sum(row["articles"] for row in rows) == Article.objects.count()
@@ -29,13 +29,13 @@ def test_months_are_those_of_publication(desk: Callable[..., Any], revision: str
     assert [row["group"] for row in rows] == ["2026-02", "2026-03"]
 
 
-def test_the_table_counts_what_the_user_may_see(reader: Any) -> None:
+def test_table_counts_the_articles_that_the_user_may_see(reader: Any) -> None:
     (row,) = reader.value("statistics_table", by="status")
     assert row["group"] == "published"
 
 
 @pytest.mark.parametrize("period", [None, {"start": "1999-01-01", "end": "1999-01-31"}])
-def test_the_chart_is_a_picture(reader: Any, period: dict[str, str] | None) -> None:
+def test_chart_is_a_picture(reader: Any, period: dict[str, str] | None) -> None:
     pytest.importorskip("matplotlib")
     result = reader.call_tool("statistics_chart", {"measure": "words", "period": period})
     (block,) = result["content"]

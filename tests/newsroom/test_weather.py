@@ -46,7 +46,7 @@ def weather() -> Iterator[str]:
             yield server.url
 
 
-def test_a_reader_asks_for_the_weather_and_only_writers_report_it(reader: Any, author: Any) -> None:
+def test_readers_ask_for_weather_and_only_writers_report_it(reader: Any, author: Any) -> None:
     [tool] = [each for each in reader.list_tools() if each["name"] == "weather_forecasts_read"]
     assert tool["inputSchema"] == SCHEMA
     assert tool["annotations"] == {"readOnlyHint": True}
@@ -61,7 +61,7 @@ def test_a_reader_asks_for_the_weather_and_only_writers_report_it(reader: Any, a
     assert thanks == {"thanks": "author"}
 
 
-def test_what_the_service_refuses_is_told_in_its_words(reader: Any) -> None:
+def test_refusals_of_the_service_are_passed_on_unchanged(reader: Any) -> None:
     assert reader.complaint("weather_forecasts_read", place="fairhaven") == (
         "No station is at 'fairhaven': names begin in capitals."
     )
@@ -69,12 +69,12 @@ def test_what_the_service_refuses_is_told_in_its_words(reader: Any) -> None:
     assert [line.split(":")[0] for line in wrong.splitlines()] == ["/days", "/place"]
 
 
-def test_stations_are_no_tools_since_nobody_has_chosen_them(admin: Any) -> None:
+def test_operations_that_were_not_chosen_are_not_tools(admin: Any) -> None:
     assert [name for name in admin.names() if name.startswith("weather_")] == [
         *("weather_forecasts_read", "weather_observations_add")
     ]
 
 
-def test_the_pinned_document_is_that_of_the_service(seeded: Callable[..., Any]) -> None:
+def test_pinned_document_is_that_of_the_service(seeded: Callable[..., Any]) -> None:
     source = DOCUMENT.with_suffix(".yaml")
     call_command("mcp_openapi", "weather", "--check", "--from", str(source), stdout=StringIO())

@@ -19,7 +19,9 @@ Worker = Callable[..., Any]
 
 @pytest.fixture
 def database(tmp_path: Path, transactional_db: None) -> str:
-    """A database that other processes see too: the tests' own, or a file where that is SQLite's."""
+    """
+    Return a database that other processes see too: the tests' own, or a file if that is SQLite's.
+    """
     if connection.vendor == "sqlite":
         return str(tmp_path / "workers.sqlite3")
     return str(connection.settings_dict["NAME"])

@@ -1,4 +1,4 @@
-"""Settings of a site on PostgreSQL whose tools last until they are told to end."""
+"""Settings of a site on PostgreSQL whose tools last until a file exists."""
 
 from __future__ import annotations
 

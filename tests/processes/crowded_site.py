@@ -1,4 +1,4 @@
-"""A site whose tools last until a file is there, under ASGI: by Django and on the direct lane."""
+"""A site whose tools last until a file exists, under ASGI: by Django and on the direct lane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END = Path(os.environ["CROWDED_END"])
 @server.register_procedure
 @mcp_tool
 def occupy() -> int:
-    """Count groups in a transaction, until told to end."""
+    """Count groups in a transaction until the file exists."""
     found = Group.objects.count()
     while not END.exists():
         time.sleep(0.05)
@@ -37,7 +37,7 @@ def occupy() -> int:
 @server.register_procedure
 @mcp_tool
 async def wait() -> int:
-    """Wait for something else than the database until told to end, and count groups then."""
+    """Wait without the database until the file exists, and count groups then."""
     while not END.exists():
         await asyncio.sleep(0.05)
     return await Group.objects.acount()

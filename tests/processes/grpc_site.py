@@ -1,4 +1,4 @@
-"""A site whose tools are methods of a service elsewhere, of which it calls one before it forks."""
+"""A site whose tools are methods of a remote service, one of which it calls before it forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a site whose server has a process of its own."""
+"""Settings of a site whose server runs in a separate process."""
 
 from __future__ import annotations
 

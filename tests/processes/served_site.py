@@ -1,4 +1,4 @@
-"""A site whose server has a process of its own, with a tool that reads and one that acts."""
+"""A site whose server runs in a separate process, with a tool that reads and one that acts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SECONDS = 8
 PAGES = {"page", "list", "action", "approve", "decision", "delete"}
 
 
-# DEFERRED is Django's own; other databases have no modes, and wait in any case.
+# DEFERRED is Django's default; other databases have no such modes, and wait in any case.
 @pytest.mark.parametrize("mode", ["DEFERRED", "IMMEDIATE"])
 def test_no_decision_fails_while_clients_call(start: Callable[..., Worker], mode: str) -> None:
     variables = {"WORKER_TRANSACTION_MODE": mode} if connection.vendor == "sqlite" else {}
@@ -25,7 +25,7 @@ def test_no_decision_fails_while_clients_call(start: Callable[..., Worker], mode
         calling = pool.submit(clients, "call_for", seconds=SECONDS, threads=3, pause=0.06)
         deciding = pool.submit(administrator, "administer_for", seconds=SECONDS)
         called, decided = calling.result(), deciding.result()
-    # Some 25 a second where the machine does nothing else.
+    # About 25 a second on an idle machine.
     assert called["calls"] > 5 * SECONDS
     assert called["errors"] == 0
     assert decided.keys() == PAGES

@@ -1,8 +1,8 @@
 """
-A flood of requests leaves connections of PostgreSQL to everybody else, under uvicorn.
+A flood of requests leaves connections of PostgreSQL to all other users, under uvicorn.
 
-``make services`` runs it, or, with a PostgreSQL of its own,
-``STRESS=1 .ci/services python -m pytest tests/processes/test_crowded.py``.
+``make services`` runs it, or, with a local PostgreSQL, ``STRESS=1 .ci/services python -m pytest
+tests/processes/test_crowded.py``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REQUESTS, CALLS_OF_ONE = 10, 20
 # Connections that the server has ended, and PostgreSQL on a busy machine is about to.
 LATE = 15
 WITHOUT_LIMITS = {"MAX_CONCURRENT_CALLS": None, "MAX_PROCESS_CALLS": None}
-# Far longer than any of it takes: what does not happen in this time never does.
+# Far longer than any step takes; after that it counts as failed.
 PATIENCE = 60
 # In seconds, on a busy machine.
 AT_ONCE = 2
@@ -48,14 +48,16 @@ Answer: TypeAlias = tuple[int, Any]
 
 
 class Crowd:
-    """A server in a process of its own, and clients that all call at once."""
+    """A server in a separate process, and clients that all call at once."""
 
     def __init__(self, port: int, end: Path) -> None:
         self.port, self.end = port, end
         self.pool = ThreadPoolExecutor(CALLS)
 
     def send(self, message: Any, token: str, revision: str = "2025-11-25") -> Answer:
-        """Send a message, or get a page of tools for none; the HTTP status and the answer."""
+        """
+        Send a message, or get a page of tools for None; return the HTTP status and the answer.
+        """
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {token}",
@@ -80,7 +82,7 @@ class Crowd:
 
 
 def calling(tool: str) -> dict[str, Any]:
-    """The message that calls a tool."""
+    """Return the message that calls a tool."""
     params = {"name": tool, "arguments": {}}
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
@@ -94,7 +96,7 @@ def until(condition: Callable[[], bool], what: str, pause: float = 0.05) -> None
 
 
 def most_connections(calls: list[Future[Answer]], wanted: int) -> int:
-    """How many connections the server has at once before so many calls are answered."""
+    """Return how many connections the server has at once before so many calls are answered."""
     counts = [0]
 
     def are_answered() -> bool:
@@ -106,7 +108,7 @@ def most_connections(calls: list[Future[Answer]], wanted: int) -> int:
 
 
 def connections() -> int:
-    """How many connections the server has to this database, beside the test's own."""
+    """Return how many connections the server has to this database, beside the test's own."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity "
@@ -117,7 +119,7 @@ def connections() -> int:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Crowd]]:
-    """Starts the site with settings, by one of its applications."""
+    """Start the site with settings, by one of its applications."""
     running: list[tuple[subprocess.Popen[bytes], Crowd]] = []
 
     def begin(application: str, **options: Any) -> Crowd:
@@ -162,7 +164,7 @@ def token_of(name: str) -> str:
     return Token.objects.issue(user=user, name=name)[1]
 
 
-# What is sent, by whom if that is no user, and at which revision if that matters.
+# Message, token if it is not a user's, and revision if that matters.
 FLOODS: dict[str, tuple[Any, ...]] = {
     "wrong tokens": (calling("look"), PREFIX + "wrong"),
     "lists": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"},),
@@ -173,7 +175,7 @@ FLOODS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("application", ["django_application", "direct_lane"])
 @pytest.mark.parametrize("kind", FLOODS)
-def test_a_flood_holds_few_connections(
+def test_flood_holds_few_connections(
     kind: str, application: str, start: Callable[..., Crowd]
 ) -> None:
     one, other = token_of("one"), token_of("other")
@@ -189,7 +191,7 @@ def test_a_flood_holds_few_connections(
     assert time.monotonic() - began < AT_ONCE
     assert found == {401 if token else 200: len(answers)}
     inside = [each for future in answers if kind == "batches" for each in future.result()[1]]
-    # Of the calls in batches, too.
+    # In batches, some calls may be refused.
     assert {each["error"]["code"] for each in inside if "error" in each} <= {429}
     calls = CALLS_OF_ONE if kind == "batches" else 0
     assert most <= REQUESTS + calls + LATE
@@ -197,7 +199,7 @@ def test_a_flood_holds_few_connections(
 
 @pytest.mark.parametrize("tool", ["occupy", "wait"])
 @pytest.mark.parametrize("application", ["django_application", "direct_lane"])
-def test_another_caller_is_answered_while_one_makes_130_slow_calls(
+def test_130_slow_calls_do_not_delay_another_caller(
     application: str, tool: str, start: Callable[..., Crowd]
 ) -> None:
     one, other = token_of("one"), token_of("other")

@@ -22,9 +22,9 @@ DEMO = [sys.executable, "manage.py", "demo"]
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """The demo's database is made in the directory; nothing of it may stay there."""
+    """Check that the demo's database is made in the directory and removed from it."""
     site = {"DJANGO_SETTINGS_MODULE": "testproject.settings", "TMPDIR": str(directory)}
-    # asyncio's debugging, which that mode brings, tells of every slow step on stderr.
+    # In that mode asyncio debugs as well, and reports every slow step on stderr.
     left_out = ("PYTHONDEVMODE", "PYTHONUNBUFFERED", "MCP_BRIDGE_TEST_DATABASE_URL")
     return {name: each for name, each in os.environ.items() if name not in left_out} | site
 
@@ -40,7 +40,7 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_taken_port_is_reported_in_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         demo = run(tmp_path, "--once", "--port", str(port))
@@ -51,7 +51,7 @@ def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 @contextmanager
 def serving(directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """The demo, of which nothing was read so far."""
+    """Run the demo, with its output still unread."""
     demo = subprocess.Popen(
         [*DEMO, "--port", "0"],
         cwd=ROOT,
@@ -68,7 +68,7 @@ def serving(directory: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def until(demo: subprocess.Popen[str], begin: str) -> list[str]:
-    """The lines it says, the last of which begins so."""
+    """Return the lines that it prints, up to one that begins so."""
     lines: list[str] = []
     while not lines or not lines[-1].startswith(begin):
         line = demo.stdout.readline() if demo.stdout else ""
@@ -78,7 +78,7 @@ def until(demo: subprocess.Popen[str], begin: str) -> list[str]:
 
 
 def end(demo: subprocess.Popen[str], by: signal.Signals, directory: Path) -> list[str]:
-    """What it said on stderr until it was stopped by the signal."""
+    """Stop it by the signal; return its stderr."""
     demo.send_signal(by)
     _, stderr = demo.communicate(timeout=20)
     assert demo.returncode == 0, stderr
@@ -87,7 +87,7 @@ def end(demo: subprocess.Popen[str], by: signal.Signals, directory: Path) -> lis
     return stderr.splitlines()
 
 
-def test_the_demo_plays_its_session_in_both_eras_and_serves_until_it_is_stopped(
+def test_demo_plays_both_eras_and_serves_until_stopped(
     tmp_path: Path,
 ) -> None:
     with serving(tmp_path) as demo:
@@ -105,7 +105,7 @@ def test_the_demo_plays_its_session_in_both_eras_and_serves_until_it_is_stopped(
         assert all("GET /static" in line for line in end(demo, signal.SIGTERM, tmp_path))
 
 
-def test_the_demo_is_stopped_in_the_midst_of_its_session(tmp_path: Path) -> None:
+def test_demo_can_be_stopped_during_its_session(tmp_path: Path) -> None:
     with serving(tmp_path) as demo:
         until(demo, "As reader, ")
         end(demo, signal.SIGINT, tmp_path)
@@ -113,9 +113,7 @@ def test_the_demo_is_stopped_in_the_midst_of_its_session(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("wait", [0, 0.05, 0.2])
 @pytest.mark.parametrize("refused", [False, True])
-def test_the_demo_ends_with_the_last_call_on_record(
-    refused: bool, wait: float, tmp_path: Path
-) -> None:
+def test_demo_ends_with_the_last_call_on_record(refused: bool, wait: float, tmp_path: Path) -> None:
     with serving(tmp_path) as demo:
         lines = until(demo, "Serving ")
         (secret,) = {line.split()[-1] for line in lines if line.startswith("  editor  ")}

@@ -36,18 +36,18 @@ SERVERS = {
 }
 
 
-# One does not end as the others do, and one is for other tests.
+# One ends in another way, and one is for other tests.
 OTHERS = ("runserver", "gunicorn, writers")
 
 
 class Server:
-    """A server in a process of its own, at a port, with a database in a file."""
+    """A server in a separate process, at a port, with a database in a file."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, database: Path) -> None:
         self.process, self.port, self.database = process, port, database
 
     def call(self, tool: str, **arguments: Any) -> bool:
-        """Call a tool; whether the answer is its result."""
+        """Call a tool; return whether the answer is its result."""
         message = {
             "jsonrpc": "2.0",
             "id": 1,
@@ -66,7 +66,7 @@ class Server:
         return answer["result"]["structuredContent"] == {"result": arguments["number"]}
 
     def records(self) -> list[tuple[str, str]]:
-        """The tool and outcome of each record, by the time at which it began."""
+        """Return the tool and outcome of each record, by the time at which it began."""
         with closing(sqlite3.connect(self.database, timeout=60)) as connection:
             return connection.execute(
                 "SELECT tool, outcome FROM mcp_bridge_toolcallrecord ORDER BY started_at"
@@ -75,7 +75,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables, which each server has a copy of."""
+    """Return a database with its tables, of which each server gets a copy."""
     place = tmp_path_factory.mktemp("served") / "empty.sqlite3"
     done = subprocess.run(
         [sys.executable, "-m", "django", "migrate", "--verbosity=0"],
@@ -97,7 +97,7 @@ def environment(database: Path) -> dict[str, str]:
 
 @pytest.fixture
 def start(database: Path, tmp_path: Path) -> Iterator[Callable[[str], Server]]:
-    """Starts a server of SERVERS, which has ended when the test has."""
+    """Start a server of SERVERS, and end it with the test."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start(kind: str) -> Server:
@@ -130,7 +130,7 @@ def start(database: Path, tmp_path: Path) -> Iterator[Callable[[str], Server]]:
 
 @contextmanager
 def ended(server: Server, number: signal.Signals) -> Iterator[None]:
-    """The server ends by the signal, sent at the end of the block."""
+    """End the server by the signal after the block."""
     yield
     server.process.send_signal(number)
     server.process.wait(30)
@@ -153,7 +153,7 @@ def test_every_answered_call_is_on_record_after_sigterm(
 
 
 @pytest.mark.parametrize("kind", ["gunicorn, threads", "uvicorn"])
-def test_a_call_that_is_answered_while_its_server_ends_is_on_record(
+def test_call_answered_during_shutdown_is_on_record(
     kind: str, start: Callable[[str], Server]
 ) -> None:
     server = start(kind)
@@ -166,7 +166,7 @@ def test_a_call_that_is_answered_while_its_server_ends_is_on_record(
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn", "runserver"])
-def test_what_a_killed_server_loses_is_what_was_read_in_its_last_quarter_of_a_second(
+def test_killed_server_loses_only_its_newest_reads(
     kind: str, start: Callable[[str], Server]
 ) -> None:
     server = start(kind)
@@ -185,7 +185,7 @@ def test_what_a_killed_server_loses_is_what_was_read_in_its_last_quarter_of_a_se
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn, direct"])
-def test_what_a_lock_keeps_out_when_its_server_ends_is_in_the_log(
+def test_unwritten_records_are_logged_on_shutdown(
     kind: str, start: Callable[[str], Server], tmp_path: Path
 ) -> None:
     server = start(kind)

@@ -1,4 +1,4 @@
-"""Many write to one file of SQLite: no call fails for its lock, and none is without a record."""
+"""Many processes write to one file of SQLite: no call fails for its lock, and each is recorded."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.support.processes import ROOT
 database, start = test_end_of_servers.database, test_end_of_servers.start
 
 WRITERS, CALLS = 32, 20
-# Django's own, but for the mode of transactions; and what docs/start/installation.md says.
+# Django's defaults, but for the mode of transactions; and those of docs/start/installation.md.
 PLAIN = {"transaction_mode": "IMMEDIATE"}
 FAST = {**PLAIN, "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"}
 READS = 100
 
 
 def issue(database: Path) -> str:
-    """A new user's token, which was never used."""
+    """Return a new user's unused token."""
     command = [sys.executable, "-m", "django"]
     env = {**environment(database), "DJANGO_SUPERUSER_PASSWORD": "x"}
     for arguments in (
@@ -48,7 +48,7 @@ def issue(database: Path) -> str:
 
 
 def calling(server: Server, token: str) -> Callable[..., tuple[Any, float]]:
-    """Calls a tool with the token: the result, and the seconds that the answer took."""
+    """Call a tool with the token; return the result, and the seconds that the answer took."""
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
@@ -72,7 +72,7 @@ def calling(server: Server, token: str) -> Callable[..., tuple[Any, float]]:
 def serve(
     start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[Server, Callable[..., tuple[Any, float]]]]:
-    """Starts a server with these OPTIONS of its database, and a client of it."""
+    """Start a server with these OPTIONS of its database, and a client of it."""
 
     def begin(**options: Any) -> tuple[Server, Callable[..., tuple[Any, float]]]:
         monkeypatch.setenv("SERVED_OPTIONS", json.dumps(options))
@@ -110,10 +110,8 @@ def test_many_writers_lose_no_record_and_no_call(
     assert "is lost" not in (tmp_path / "log").read_text()
 
 
-def test_readers_wait_for_nobody_who_holds_the_lock(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    # Who waits for the lock waits that long.
+def test_readers_do_not_wait_for_the_lock(serve: Callable[..., Any], tmp_path: Path) -> None:
+    # A writer waits that long for the lock.
     server, call = serve(**FAST, timeout=300)
     with ThreadPoolExecutor(12) as pool:
         with closing(sqlite3.connect(server.database, isolation_level=None)) as other:

@@ -1,8 +1,8 @@
 """
-Several processes count in one Redis, as exactly as one.
+Several processes count in one Redis as exactly as one.
 
-Run as a program, this module is one of them: it asks as often as it is told, from a
-moment that all wait for, and says how often it was allowed.
+Run as a program, this module is one of them: from a common moment it makes a given number of
+requests, and prints how many were allowed.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ import pytest
 from mcp_bridge.conf import conf
 from tests.processes.conftest import Worker
 
-# What the processes write is nobody's transaction: the database is emptied after each test.
+# No test's transaction holds the processes' writes: the database is emptied after each test.
 pytestmark = pytest.mark.django_db(transaction=True)
 # Each takes its turn among the threads; "make stress" does a thousand.
 RELOADS = int(os.environ.get("RELOADS", "30"))
 RACES = max(3, RELOADS // 30)
 
 
-def test_a_change_in_one_process_holds_in_it_at_once_and_in_others_in_time(
+def test_change_applies_here_at_once_and_elsewhere_in_time(
     start: Callable[[], Worker],
 ) -> None:
     one, other = start(), start()
@@ -34,7 +34,7 @@ def test_a_change_in_one_process_holds_in_it_at_once_and_in_others_in_time(
         assert other("tools") == left
 
 
-def test_each_answer_is_of_one_generation_while_the_registry_is_reloaded(
+def test_answers_are_of_one_generation_during_reloads(
     start: Callable[[], Worker],
 ) -> None:
     worker = start()
@@ -44,7 +44,7 @@ def test_each_answer_is_of_one_generation_while_the_registry_is_reloaded(
     assert counted["answers"] > 8
 
 
-def test_a_call_whose_process_is_killed_stays_started_until_it_is_reaped(
+def test_killed_call_stays_started_until_reaped(
     start: Callable[[], Worker],
 ) -> None:
     one, other = start(), start()
@@ -55,7 +55,7 @@ def test_a_call_whose_process_is_killed_stays_started_until_it_is_reaped(
     assert other("outcomes", reap=True) == [["third", "unknown"]]
 
 
-def test_a_yes_is_used_up_by_a_call_whose_process_is_killed_before_it_answers(
+def test_approval_is_used_up_by_a_killed_call(
     start: Callable[[], Worker],
 ) -> None:
     one, other, third = start(), start(), start()
@@ -63,7 +63,7 @@ def test_a_yes_is_used_up_by_a_call_whose_process_is_killed_before_it_answers(
     state = one("race")
     with pytest.raises(json.JSONDecodeError):
         one("die_in_a_call", state=state)
-    # Its client sends the same once more.
+    # Its client sends the same call again.
     assert "been used already" in third("race", state=state)
     assert third("approve") == 1
     assert "requires a person's approval" in other("race", asks=False)
@@ -75,7 +75,7 @@ def test_a_yes_is_used_up_by_a_call_whose_process_is_killed_before_it_answers(
     third("clean")
 
 
-def test_of_the_calls_of_two_processes_a_hundred_wait(start: Callable[[], Worker]) -> None:
+def test_queue_of_two_processes_holds_a_hundred_calls(start: Callable[[], Worker]) -> None:
     one, other = start(), start()
     one("migrate")
     one("race", asks=False)
@@ -90,7 +90,7 @@ def test_of_the_calls_of_two_processes_a_hundred_wait(start: Callable[[], Worker
     one("clean")
 
 
-def test_of_two_processes_with_one_yes_one_runs_the_tool(start: Callable[[], Worker]) -> None:
+def test_one_approval_runs_a_tool_in_one_process_only(start: Callable[[], Worker]) -> None:
     one, other = start(), start()
     one("migrate")
     one("race")
@@ -111,7 +111,7 @@ def test_of_two_processes_with_one_yes_one_runs_the_tool(start: Callable[[], Wor
         assert one("approve") == ran
         answers = both(asks=False)
         assert sorted("is pending" in each for each in answers) == [False, True], answers
-        # What the loser has asked for anew is approved by this, and used up by another call.
+        # The call that the loser has queued again is approved by this, and used up by another call.
         assert one("approve") == ran + 1
         one("race", asks=False)
         ran += 2

@@ -1,5 +1,5 @@
 """
-A process that serves the tools of a generation, and does what each line of its input says in JSON.
+A process that serves the tools of a generation, and obeys each line of its input, as JSON.
 
 Started with the settings tests.processes.worker_settings, which name the database.
 """
@@ -34,7 +34,7 @@ killed_in_call = False
 
 
 class GenerationSource(Source):
-    """Tools that say in each of their parts which generation they are of."""
+    """Tools that name their generation in each of their parts."""
 
     def tools(self) -> Sequence[Tool]:
         race = replace(
@@ -43,7 +43,7 @@ class GenerationSource(Source):
             invoke=run_once,
             access=AccessRule.of(False, ()),
             options=ToolOptions(confirm=True),
-            # What a killed call has written stays, so that its run is counted.
+            # Rows that a killed call has written stay, so that its run is counted.
             non_atomic=frozenset({"default"}),
         )
         return [*(self._tool(name, generation) for name in NAMES), race]
@@ -61,19 +61,19 @@ class GenerationSource(Source):
 
 
 def invoked(name: str, number: int) -> int:
-    """The number, of each of the tools of a generation."""
+    """Return the number, from each of the tools of a generation."""
     return survived(number) if name == "third" else number
 
 
 def survived(value: int) -> int:
-    """The value, but that nothing comes of it once the process is to be killed in a call."""
+    """Return the value; the process may be killed on the way in a call."""
     if killed_in_call:
         os.kill(os.getpid(), signal.SIGKILL)
     return value
 
 
 def die_in_a_call(**answered: Any) -> None:
-    """Call the third tool, or with options the one that needs a yes: the process ends in it."""
+    """Call the third tool, or with options the one that needs approval: the process ends in it."""
     global killed_in_call
     killed_in_call = True
     if answered:
@@ -82,7 +82,7 @@ def die_in_a_call(**answered: Any) -> None:
 
 
 def outcomes(reap: bool = False) -> list[list[str]]:
-    """The tool and outcome of each record; ``reap`` settles those that are open first."""
+    """Return the tool and outcome of each record; ``reap`` settles those that are open first."""
     from mcp_bridge.models import ToolCallRecord
 
     if reap:
@@ -92,7 +92,7 @@ def outcomes(reap: bool = False) -> list[list[str]]:
 
 
 def run_once(call: Any) -> dict[str, int]:
-    """Leave a trace of this run, which stays where the process is killed before it can answer."""
+    """Record this run, even if the process is killed before it can answer."""
     from django.contrib.auth.models import Group
 
     run = Group.objects.create(name=f"run {time.monotonic_ns()} {id(call)}")
@@ -100,7 +100,9 @@ def run_once(call: Any) -> dict[str, int]:
 
 
 def race(state: str | None = None, at: float = 0, asks: bool = True) -> str:
-    """Call the tool that needs a yes: its state where somebody is asked, or what came of it."""
+    """
+    Call the tool that needs approval: return its state if a question is asked, or the outcome.
+    """
     from django.contrib.auth import get_user_model
 
     from mcp_bridge.testing import MCPClient, MCPError
@@ -118,7 +120,7 @@ def race(state: str | None = None, at: float = 0, asks: bool = True) -> str:
 
 
 def fill(numbers: list[int], at: float) -> int:
-    """Make a call of each number wait, in threads; returns how many found no room to."""
+    """Queue a call of each number, in threads; return how many found the queue full."""
     from django.contrib.auth import get_user_model
 
     from mcp_bridge.testing import MCPClient
@@ -143,7 +145,7 @@ def fill(numbers: list[int], at: float) -> int:
 
 
 def waiting(more: int = 0) -> int:
-    """How many calls wait; ``more`` like the first of them are put there before."""
+    """Return how many calls wait; ``more`` like the first of them are added before."""
     from mcp_bridge.models import PendingCall
 
     if more:
@@ -156,7 +158,7 @@ def waiting(more: int = 0) -> int:
 
 
 def approve() -> int:
-    """Approve what waits; returns how often the tool has run so far."""
+    """Approve the calls that wait; return how often the tool has run so far."""
     from django.contrib.auth.models import Group
     from django.utils import timezone
 
@@ -168,7 +170,7 @@ def approve() -> int:
 
 
 def clean() -> None:
-    """Leave nothing of the runs in a database that other tests use."""
+    """Delete all traces of the runs from a database that other tests use."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
 
@@ -185,14 +187,14 @@ def migrate() -> None:
 
 @cache
 def client() -> Any:
-    """One client for as long as the process lives: a new one would look at the settings anew."""
+    """Return the one client of this process: a new one would reread the settings."""
     from mcp_bridge.testing import MCPClient
 
     return MCPClient()
 
 
 def tools() -> list[str]:
-    """The names that an anonymous caller sees."""
+    """Return the names that an anonymous caller sees."""
     return [tool["name"] for tool in client().list_tools()]
 
 
@@ -203,7 +205,7 @@ def toggle(name: str, enabled: bool) -> None:
 
 
 def hammer(threads: int, reloads: int) -> dict[str, int]:
-    """List and call in threads while the registry is reloaded; counts answers, and wrong ones."""
+    """List and call in threads while the registry is reloaded; count answers, and wrong ones."""
     from mcp_bridge.registry.registry import registry
     from mcp_bridge.testing import MCPClient
 
@@ -243,7 +245,7 @@ def hammer(threads: int, reloads: int) -> dict[str, int]:
 
 
 def call_for(seconds: float, threads: int, pause: float) -> dict[str, int]:
-    """Make recorded calls in threads, with a pause after each; counts them by their outcome."""
+    """Make recorded calls in threads, with a pause after each; count them by their outcome."""
     from mcp_bridge.testing import MCPClient
 
     counted = [{"calls": 0, "errors": 0} for _ in range(threads)]
@@ -270,7 +272,7 @@ def call_for(seconds: float, threads: int, pause: float) -> dict[str, int]:
 
 
 def administer_for(seconds: float) -> dict[str, list[int]]:
-    """Decide by every page of the admin, again and again; the statuses of the answers by page."""
+    """Decide by every page of the admin, repeatedly; return the statuses of the answers by page."""
     from django.contrib.auth import get_user_model
     from django.test import Client
     from django.urls import reverse
@@ -318,7 +320,7 @@ def administer_for(seconds: float) -> dict[str, list[int]]:
         try:
             MCPClient(user=user).call_tool("race", {"number": number})
         except MCPError:
-            # The approval has failed, which its status says.
+            # The status shows that the approval has failed.
             continue
         pending = PendingCall.objects.latest("pk")
         decision = {"_refuse": "1", "reason": "No."} if number % 2 else {"_approve": "1"}

@@ -10,8 +10,7 @@ from testproject.settings import DATABASES
 
 DATABASES["default"]["NAME"] = os.environ["WORKER_DATABASE"]
 if "sqlite" in str(DATABASES["default"]["ENGINE"]):
-    # Long, so that a busy machine's disk is no failure: what is tested is not how locks are waited
-    # for.
+    # Long, so that a slow disk is not a failure: the tests are not about waiting for locks.
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": os.environ.get("WORKER_TRANSACTION_MODE", "IMMEDIATE"),
         "timeout": 60,

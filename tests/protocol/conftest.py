@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def test_site() -> None:
-    """These tests need no site: the protocol knows no framework."""
+    """Replace the site's fixture: the protocol knows no framework."""

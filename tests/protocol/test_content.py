@@ -47,13 +47,11 @@ BLOCKS: list[tuple[ContentBlock, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("block", "sent"), BLOCKS, ids=range(len(BLOCKS)))
-def test_block_is_sent_with_the_members_that_it_has(
-    block: ContentBlock, sent: dict[str, Any]
-) -> None:
+def test_block_is_sent_with_its_own_members(block: ContentBlock, sent: dict[str, Any]) -> None:
     assert json.loads(block.to_json()) == sent
 
 
-def test_text_that_is_none_is_named() -> None:
+def test_text_block_refuses_bytes() -> None:
     text: Any = b"x"
     with pytest.raises(TypeError, match="^TextContent holds a str, not a bytes$"):
         TextContent(text).to_json()
@@ -72,7 +70,7 @@ INSTEAD: list[tuple[str, ContentBlock, str]] = [
 
 
 @pytest.mark.parametrize(("version", "block", "text"), INSTEAD)
-def test_block_that_a_revision_lacks_is_a_text_in_it(
+def test_block_unknown_to_a_revision_is_sent_as_text(
     version: str, block: ContentBlock, text: str
 ) -> None:
     result = json.loads(CallToolResult(content=[block]).to_json(REVISIONS[version]))
@@ -97,11 +95,11 @@ def test_result_has_the_members_of_its_revision() -> None:
         f'{shared}"structuredContent":{{"a":1}},"isError":false,"resultType":"complete",'
         '"_meta":{"b":2,"server":1}}'
     )
-    # What was written for one revision is not sent in another.
+    # Text written for one revision is not sent in another.
     assert result.to_json(OLD).decode() == f'{shared}"isError":false,"_meta":{{"b":2}}}}'
 
 
-def test_result_without_members_of_its_own_has_only_those_that_must_be_there() -> None:
+def test_empty_result_has_only_the_required_members() -> None:
     assert CallToolResult().to_json(OLD) == b'{"content":[],"isError":false}'
     assert CallToolResult(structured={"a": 1}, is_error=True).to_json(LEGACY) == (
         b'{"content":[],"isError":true}'
@@ -118,7 +116,7 @@ def test_structured_content_is_an_object(structured: bytes) -> None:
 
 
 @pytest.mark.parametrize(("text", "plain"), [('{"a":"\\\\"}', b'{"a":"\\\\"}'), ("x", b'"x"')])
-def test_result_of_json_is_that_value_as_text_and_structure(text: str, plain: bytes) -> None:
+def test_result_of_json_is_text_and_structure(text: str, plain: bytes) -> None:
     result = CallToolResult.of_json(text, plain, b'{"result":1}')
     written = json.loads(result.to_json(LEGACY))
     assert written["content"] == [{"type": "text", "text": text}]

@@ -42,7 +42,7 @@ def message(id: Any = 1, **params: Any) -> dict[str, Any]:
 
 
 def reply_to(body: Any, outcome: Any, headers: Headers | None = None) -> Reply:
-    """The reply to ``body`` where the handler has that outcome."""
+    """Return the reply to ``body`` if the handler has that outcome."""
 
     def handle(request: Request) -> Any:
         if isinstance(outcome, BaseException):
@@ -79,7 +79,7 @@ def test_result_is_sent_with_the_id(outcome: Any, id: Any) -> None:
 @pytest.mark.parametrize(
     "body", [{"jsonrpc": "2.0", "method": "m"}, {"jsonrpc": "2.0", "id": 1, "result": {}}]
 )
-def test_what_needs_no_answer_has_none_and_reaches_no_handler(body: dict[str, Any]) -> None:
+def test_messages_without_an_answer_reach_no_handler(body: dict[str, Any]) -> None:
     reply = reply_to(body, AssertionError("the handler was asked"))
     assert (reply.status, reply.body) == (202, None)
 
@@ -89,7 +89,7 @@ def test_what_needs_no_answer_has_none_and_reaches_no_handler(body: dict[str, An
     [(b"", -32700, None), (b"[]", -32600, None), (b"{}", -32600, None)]
     + [(b'{"jsonrpc":"2.0","id":5,"method":1}', -32600, 5)],
 )
-def test_what_cannot_be_read_reaches_no_handler(body: bytes, code: int, id: Any) -> None:
+def test_unreadable_messages_reach_no_handler(body: bytes, code: int, id: Any) -> None:
     found = reply_to(body, AssertionError("the handler was asked"))
     assert found.status == 400
     assert (error_of(found)["error"]["code"], error_of(found)["id"]) == (code, id)
@@ -105,7 +105,7 @@ def test_what_cannot_be_read_reaches_no_handler(body: bytes, code: int, id: Any)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_error_sets_the_status_for_a_modern_client_alone(
+def test_error_sets_the_status_for_modern_clients_only(
     error: ProtocolError, modern: int, legacy: int
 ) -> None:
     assert reply_to(message(**MODERN), error).status == modern
@@ -122,7 +122,7 @@ def test_headers_of_an_error_are_sent() -> None:
     [RuntimeError("SECRET-MARKER"), KeyError("SECRET-MARKER"), RecursionError(), TypeError("x")]
     + [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}, ExceptionGroup("g", [OSError()])],
 )
-def test_anything_else_is_logged_under_a_reference_and_not_told(
+def test_unexpected_errors_are_logged_but_not_sent(
     outcome: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     reply = reply_to(message(), outcome)
@@ -134,7 +134,7 @@ def test_anything_else_is_logged_under_a_reference_and_not_told(
     assert first.getMessage().partition("reference ")[2].rstrip(")") in error["message"]
 
 
-def test_name_of_a_method_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_method_name_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     reply_to({**message(), "method": "x\r\nERROR forged \x1b[31m" + "y" * 10**5}, OSError())
     for record in caplog.records:
         assert record.getMessage().isprintable()
@@ -146,7 +146,7 @@ OTHERS = [INFO, {**INFO, "version": 1}, {**INFO, "version": True}, INFO]
 
 
 @pytest.mark.parametrize("result", [{"a": 1}, {"a": 1, "_meta": {"b": 2}}, CallToolResult()])
-def test_modern_result_says_who_the_server_is(result: Any) -> None:
+def test_modern_result_names_the_server(result: Any) -> None:
     for info in OTHERS:
         for params in (MODERN, {}):
             raw = json.dumps(message(**params)).encode()
@@ -169,10 +169,10 @@ def test_refusal_has_its_header(error: ProtocolError, headers: Any) -> None:
     assert (reply_to(message(**MODERN), error, Headers("2026-07-28", "m")).headers) == headers
 
 
-def test_challenge_is_read_with_its_status_by_a_legacy_client_too() -> None:
+def test_challenge_keeps_its_status_for_legacy_clients() -> None:
     error = InsufficientScopeError("m", "Bearer x", {"isError": True})
     assert reply_to(message(), error, Headers("2025-11-25")).status == 403
-    # Where an answer has no status of its own, a model reads the result.
+    # If an answer sets no status, a model reads the result.
     for reply in (reply_to(message(), error), reply_to([message()], error, Headers("2025-03-26"))):
         assert reply.status == 200
         assert b'"result":{"isError":true}' in (reply.body or b"")
@@ -235,7 +235,7 @@ def test_references_differ() -> None:
 @pytest.mark.requirement(
     "error.undefined-code", "error.legacy-code", "error.withdrawn-code", "error.members"
 )
-def test_every_error_has_a_code_that_it_may_have() -> None:
+def test_every_error_has_a_permitted_code() -> None:
     """MCP 2026-07-28, "Error codes": -32000 to -32019 and undefined -320xx codes are not ours."""
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
     kinds = [each for each in found if issubclass(each, ProtocolError) and each != ProtocolError]
@@ -245,6 +245,6 @@ def test_every_error_has_a_code_that_it_may_have() -> None:
     assert all(isinstance(kind.http_status, HTTPStatus) for kind in kinds)
 
 
-def test_capabilities_that_are_missing_are_an_object() -> None:
+def test_missing_capabilities_are_an_object() -> None:
     error = MissingRequiredClientCapabilityError("elicitation", "sampling")
     assert error.data == {"requiredCapabilities": {"elicitation": {}, "sampling": {}}}

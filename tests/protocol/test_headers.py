@@ -18,7 +18,7 @@ def sentinel(raw: bytes) -> str:
 
 
 def check(sent: str | None, expected: str) -> None:
-    """Whether Mcp-Name says what the body says."""
+    """Return whether Mcp-Name agrees with the body."""
     headers = Headers(version=VERSION, method="tools/call", name=sent)
     headers.check(VERSION, "tools/call", expected)
 
@@ -35,7 +35,7 @@ def check(sent: str | None, expected: str) -> None:
         ("add\x0b", "add\x0b"),
     ],
 )
-def test_blanks_around_a_value_do_not_count(value: str, read: str) -> None:
+def test_blanks_around_a_value_are_ignored(value: str, read: str) -> None:
     headers = headers_of(
         {
             "HTTP_MCP_PROTOCOL_VERSION": value,
@@ -46,7 +46,7 @@ def test_blanks_around_a_value_do_not_count(value: str, read: str) -> None:
     assert headers[:3] == (read, read, read)
 
 
-def test_header_that_was_not_sent_is_none() -> None:
+def test_missing_header_is_none() -> None:
     assert headers_of({"CONTENT_TYPE": "x"}) == Headers(environ={"CONTENT_TYPE": "x"})
 
 
@@ -56,7 +56,7 @@ def test_equal_name_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "é", "\N{GRINNING FACE}", " add ", "a\r\nb", "=?base64?"])
-def test_name_in_base64_is_decoded_before_it_is_compared(name: str) -> None:
+def test_name_in_base64_is_decoded_before_comparison(name: str) -> None:
     check(sentinel(name.encode()), name)
 
 
@@ -66,7 +66,7 @@ def test_name_in_base64_is_decoded_before_it_is_compared(name: str) -> None:
     [None, "", "Add", "ADD", "add2", "ad", "add,add", "add, drop", "=?base64?YWRk", "YWRk?="]
     + ["=?BASE64?YWRk?=", "=?base64?YWRk?= ", "=?Base64?YWRk?=", "=?utf-8?B?YWRk?="],
 )
-def test_name_that_differs_is_a_mismatch(sent: str | None) -> None:
+def test_different_name_is_a_mismatch(sent: str | None) -> None:
     with pytest.raises(HeaderMismatchError):
         check(sent, "add")
 
@@ -75,21 +75,21 @@ def test_name_that_differs_is_a_mismatch(sent: str | None) -> None:
     "encoded",
     ["=", "YWR", "YWRk=", "YW Rk", "YWRk\n", "Y-_k", "YWRkZ", "YWQ", "YWR=", "!!!!", "é", "A==="],
 )
-def test_name_in_broken_base64_is_a_mismatch_with_any_body(encoded: str) -> None:
+def test_name_in_broken_base64_is_always_a_mismatch(encoded: str) -> None:
     sent = f"=?base64?{encoded}?="
     for expected in ("add", "ad", "", sent):
         with pytest.raises(HeaderMismatchError):
             check(sent, expected)
 
 
-def test_marks_that_share_a_character_are_a_mismatch() -> None:
+def test_overlapping_base64_markers_are_a_mismatch() -> None:
     for expected in ("", "=?base64?=", "add"):
         with pytest.raises(HeaderMismatchError):
             check("=?base64?=", expected)
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", "add".encode("utf-16")])
-def test_name_in_base64_of_no_utf_8_is_a_mismatch(raw: bytes) -> None:
+def test_base64_name_outside_of_utf_8_is_a_mismatch(raw: bytes) -> None:
     with pytest.raises(HeaderMismatchError, match="Base64"):
         check(sentinel(raw), "add")
 
@@ -102,7 +102,7 @@ def test_name_is_required_only_for_methods_that_have_one() -> None:
 @pytest.mark.requirement("header.values-case")
 @pytest.mark.parametrize("field", ["version", "method"])
 @pytest.mark.parametrize("value", [None, "", "other", "TOOLS/LIST", VERSION + ", " + VERSION])
-def test_version_and_method_must_be_there_and_equal(field: str, value: str | None) -> None:
+def test_version_and_method_must_be_present_and_equal(field: str, value: str | None) -> None:
     sent = {"version": VERSION, "method": "tools/list", field: value}
     with pytest.raises(HeaderMismatchError):
         Headers(**sent).check(VERSION, "tools/list", None)
@@ -146,7 +146,7 @@ PATHS = {"Zone-Id": ["place", "zone"], "Dry": ["dry"]}
         ("=?base64?", "=?base64?PT9iYXNlNjQ/?="),
     ],
 )
-def test_header_of_a_parameter_says_its_argument(value: Any, text: str) -> None:
+def test_header_of_a_parameter_repeats_its_argument(value: Any, text: str) -> None:
     arguments = {"place": {"zone": value}, "dry": None}
     assert parameter_headers(PATHS, arguments) == {"Mcp-Param-Zone-Id": text}
     environ = {"HTTP_MCP_PARAM_ZONE_ID": f"\t {text} "}
@@ -154,6 +154,6 @@ def test_header_of_a_parameter_says_its_argument(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"place": "eu"}, {"place": {"zone": []}, "dry": {}}])
-def test_argument_that_is_not_there_has_no_header(arguments: Any) -> None:
+def test_missing_argument_has_no_header(arguments: Any) -> None:
     assert parameter_headers(PATHS, arguments) == {}
     Headers(environ={}).check_parameters(PATHS, arguments)

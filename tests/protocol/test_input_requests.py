@@ -23,12 +23,12 @@ ROOTS = ListRootsRequest()
 
 
 @pytest.mark.parametrize("url", ["https://example.com/a", "http://localhost:8000"])
-def test_a_question_leads_to_an_address_of_the_web(url: str) -> None:
+def test_question_may_link_to_a_web_address(url: str) -> None:
     assert URLElicitRequest("Sign.", url).params()["url"] == url
 
 
 @pytest.mark.parametrize("url", ["", "/a", "https:///a", "ftp://example.com", "javascript:x"])
-def test_a_question_leads_to_no_other_address(url: str) -> None:
+def test_question_may_not_link_elsewhere(url: str) -> None:
     with pytest.raises(ValueError, match=f"^the URL must be http or https, not '{url}'"):
         URLElicitRequest("Sign.", url)
 

@@ -18,7 +18,7 @@ EMOJI = "\N{GRINNING FACE}"
     "value",
     [None, True, 0, -1, 2**63, 10**308, 1.5, 1e308, -0.5, "", "é", EMOJI, "\x00", [], {}, [[{}]]],
 )
-def test_encoded_value_is_decoded_again(value: Any) -> None:
+def test_encoded_value_can_be_decoded(value: Any) -> None:
     assert jsonrpc.decode(jsonrpc.encode(value)) == value
 
 
@@ -56,7 +56,7 @@ def test_integer_as_long_as_a_float_is_exact(digits: int, sign: str) -> None:
     + ["1" * (MAX_DIGITS + 1), "9" * 5000, "9" * 400 + ".5", "1." + "0" * 400 + "e400"]
     + ['"\t"', '"\n"', '"\\x41"', '"\\u12"', '"a', "//c\n1", "/**/1", "\x0b1", "\u00a01"],
 )
-def test_text_that_is_no_json_is_a_parse_error(text: str) -> None:
+def test_text_that_is_not_json_is_a_parse_error(text: str) -> None:
     with pytest.raises(ParseError):
         jsonrpc.decode(text.encode())
 
@@ -66,7 +66,7 @@ def test_text_that_is_no_json_is_a_parse_error(text: str) -> None:
     [b"\xff", b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\xe2\x82"', b"\xef\xbb\xbf{}", b"\x80"]
     + ["{}".encode(name) for name in ("utf-16", "utf-16-le", "utf-32", "utf-32-be")],
 )
-def test_bytes_that_are_no_plain_utf_8_are_a_parse_error(body: bytes) -> None:
+def test_bytes_outside_of_utf_8_are_a_parse_error(body: bytes) -> None:
     with pytest.raises(ParseError):
         jsonrpc.decode(body)
 
@@ -80,7 +80,7 @@ def test_bytes_that_are_no_plain_utf_8_are_a_parse_error(body: bytes) -> None:
         '{"a":{},"b":[[{"":0,"":0}]]}',
     ],
 )
-def test_object_with_a_member_twice_is_refused(text: str) -> None:
+def test_object_with_a_duplicate_member_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError, match="duplicate member"):
         jsonrpc.decode(text.encode())
 
@@ -108,13 +108,13 @@ def test_unclosed_nesting_is_a_parse_error(text: str) -> None:
         jsonrpc.decode(text.encode())
 
 
-def test_brackets_in_strings_and_beside_each_other_are_no_nesting() -> None:
+def test_adjacent_and_quoted_brackets_are_not_nesting() -> None:
     value = ["[" * 500, '\\"[{' * 500, [[]] * 500, {"{": "}"}]
     assert jsonrpc.decode(json.dumps(value).encode()) == value
     assert jsonrpc.decode(json.dumps("[" * 500).encode()) == "[" * 500
 
 
-def test_a_backslash_at_the_end_of_a_string_changes_no_depth() -> None:
+def test_backslash_at_the_end_of_a_string_is_ignored() -> None:
     value = ["\\", "[" * 500]
     assert jsonrpc.decode(json.dumps(value).encode()) == value
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
@@ -123,7 +123,7 @@ def test_a_backslash_at_the_end_of_a_string_changes_no_depth() -> None:
 
 
 @pytest.mark.parametrize("content", ["[" * 500_000, "x" * 500_000 + "{" * 99, '\\"[' * 150_000])
-def test_reading_a_body_takes_little_more_memory_than_the_body(content: str) -> None:
+def test_reading_a_body_takes_little_extra_memory(content: str) -> None:
     body = f'{{"text":"{content}"}}'.encode()
     tracemalloc.start()
     try:
@@ -168,7 +168,7 @@ def test_string_or_64_bit_integer_is_an_id(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [None, True, False, 1.0, 1.5, MAX_ID, -MAX_ID - 1, "x" * 257, [], [1], {}, {"a": 1}]
 )
-def test_nothing_else_is_an_id(value: Any) -> None:
+def test_other_values_are_not_an_id(value: Any) -> None:
     with pytest.raises(InvalidRequestError):
         requests.read_id({"jsonrpc": "2.0", "id": value})
 
@@ -184,7 +184,7 @@ def test_message_without_an_id_has_none() -> None:
         *(("x", "a string"), ([], "an array"), ([{}], "an array")),
     ],
 )
-def test_message_that_is_no_object_is_refused(message: Any, kind: str) -> None:
+def test_message_that_is_not_an_object_is_refused(message: Any, kind: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"one JSON-RPC object per POST, not {kind}\\.$"):
         requests.read_id(message)
 
@@ -196,7 +196,7 @@ def test_errors_are_json_and_echo_the_id(request_id: Any) -> None:
     assert error["error"] == {"code": -32601, "message": "gone"}
 
 
-def test_data_is_part_of_an_error_only_where_there_is_some() -> None:
+def test_error_without_data_omits_the_member() -> None:
     error = json.loads(jsonrpc.error_response(None, ParseError("bad", data={"at": 3})))
     assert error == {
         "jsonrpc": "2.0",

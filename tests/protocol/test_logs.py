@@ -1,4 +1,4 @@
-"""What a handler of the site raises ends in the logger, and is told on the standard error."""
+"""An exception in one of the site's log handlers ends in the logger, and is printed on stderr."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def raising() -> Iterator[None]:
     logging.getLogger(NAME).removeHandler(handler)
 
 
-def test_an_error_of_a_handler_is_told_and_not_raised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_a_handler_is_only_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     get_logger(NAME).warning("text of %s", "mine")
-    # The record names who has logged.
+    # The record names the logging function.
     assert "ConnectionError: no logs of test_an_error_of" in capsys.readouterr().err
 
 
-def test_where_the_site_wants_no_such_errors_none_is_told(
+def test_handler_errors_are_not_printed_if_disabled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
@@ -40,7 +42,7 @@ def test_where_the_site_wants_no_such_errors_none_is_told(
     assert capsys.readouterr().err == ""
 
 
-def test_a_standard_error_that_is_closed_raises_nothing_either(
+def test_closed_stderr_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stderr", None)

@@ -14,7 +14,7 @@ def encoded(raw: bytes | str) -> str:
 
 
 @pytest.mark.parametrize("name", ["a", "articles_list", "A-b.c_9", "x" * 128, "0", "12"])
-def test_cursor_gives_back_the_name_it_was_made_of(name: str) -> None:
+def test_cursor_returns_the_name_it_was_made_of(name: str) -> None:
     assert pagination.position(pagination.after(name)) == name
 
 
@@ -36,7 +36,7 @@ def test_decimal_offset_is_understood_padded_or_not(cursor: str, offset: int) ->
     ["-1", "+5", " 5", "5 ", "5_0", "1.5", "0x1", "1e3", "5\n", "\u0661", "\u00b2", "9999999999"]
     + ["", ">", "a", "<a", "a>b", '{"offset":-1}', "null"],
 )
-def test_encoded_text_that_is_no_position_is_refused(text: str) -> None:
+def test_encoded_text_that_is_not_a_position_is_refused(text: str) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(encoded(text))
 
@@ -46,7 +46,7 @@ def test_encoded_text_that_is_no_position_is_refused(text: str) -> None:
     ["", "=", "==", "====", "A", "MA===", "M A", "MA\n", " MA", "MA ", "M=A", "!!!!", "é"]
     + ["MA.", "MA\x00", "?cursor=MA", "x" * 10**6, encoded(b">\xff"), encoded(b"\x80\x04\x95")],
 )
-def test_cursor_that_is_no_base64_of_text_is_refused(cursor: str) -> None:
+def test_cursor_outside_of_base64_text_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(cursor)
 
@@ -54,7 +54,7 @@ def test_cursor_that_is_no_base64_of_text_is_refused(cursor: str) -> None:
 @pytest.mark.parametrize(
     "cursor", [None, 0, 50, True, 1.5, [], ["MA"], {}, {"cursor": "MA"}, b"MA"]
 )
-def test_cursor_that_is_no_string_is_refused(cursor: Any) -> None:
+def test_cursor_that_is_not_a_string_is_refused(cursor: Any) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(cursor)
 
@@ -69,7 +69,7 @@ def test_other_spelling_of_the_same_bytes_is_refused(cursor: str) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["PnAANDk", "PgA", "PiA", "PiBh", "PuKCrA"])
-def test_cursor_of_no_possible_name_is_refused(cursor: str) -> None:
+def test_cursor_of_an_impossible_name_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(cursor)
 
@@ -80,7 +80,7 @@ def test_only_the_name_of_a_tool_is_a_position(name: str) -> None:
         pagination.position(pagination.after(name))
 
 
-def test_refused_cursor_is_an_error_in_the_body_and_not_in_the_status() -> None:
+def test_refused_cursor_is_an_error_with_status_200() -> None:
     with pytest.raises(InvalidParamsError) as raised:
         pagination.position("")
     assert (raised.value.code, raised.value.http_status) == (-32602, 200)

@@ -57,7 +57,7 @@ def test_legacy_request_speaks_the_revision_of_its_header(version: str) -> None:
 
 
 @pytest.mark.parametrize("headers", [None, Headers()])
-def test_request_that_declares_nothing_speaks_2025_03_26(headers: Headers | None) -> None:
+def test_request_without_a_revision_speaks_2025_03_26(headers: Headers | None) -> None:
     assert read(request(), headers).revision.version == "2025-03-26"
 
 
@@ -86,7 +86,7 @@ def test_modern_params_of_null_are_refused() -> None:
 
 
 @pytest.mark.parametrize("params", [[], [1], "x", 1, 0, False])
-def test_params_that_are_no_object_are_refused(params: Any) -> None:
+def test_params_that_are_not_an_object_are_refused(params: Any) -> None:
     message = {**request(), "params": params}
     with pytest.raises(InvalidParamsError) as raised:
         read_message(message, Headers(version="2025-11-25"))
@@ -112,7 +112,7 @@ def test_modern_header_needs_the_modern_envelope(meta: Any) -> None:
         ("progressToken", [None, {}, [], True]),
     ],
 )
-def test_member_of_a_wrong_type_in_the_envelope_is_refused(key: str, values: list[Any]) -> None:
+def test_envelope_member_of_a_wrong_type_is_refused(key: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(MissingEnvelopeError) as raised:
             read_message(request(_meta={**META, key: value}), LIST)
@@ -128,7 +128,7 @@ def test_other_members_of_the_envelope_are_tolerated(more: dict[str, Any]) -> No
     assert read(request(_meta={**META, **more}), LIST).meta == {**META, **more}
 
 
-def test_envelope_comes_before_headers_and_headers_before_the_version() -> None:
+def test_envelope_is_checked_before_headers_and_version() -> None:
     unknown = {**META, PROTOCOL_VERSION: "1900-01-01"}
     without = {PROTOCOL_VERSION: "1900-01-01"}
     same = Headers(version="1900-01-01", method="tools/list")
@@ -176,7 +176,7 @@ def test_method_must_be_a_string(method: Any) -> None:
 
 @pytest.mark.parametrize("version", [None, MODERN, "2025-11-25"])
 @pytest.mark.parametrize("method", ["notifications/initialized", "tools/call", "x"])
-def test_notification_is_answered_by_nothing(version: str | None, method: str) -> None:
+def test_notification_has_no_answer(version: str | None, method: str) -> None:
     message = {"jsonrpc": "2.0", "method": method, "params": {"name": "add", "_meta": META}}
     assert read_message(message, Headers(version=version)) is None
 
@@ -184,7 +184,7 @@ def test_notification_is_answered_by_nothing(version: str | None, method: str) -
 @pytest.mark.requirement("request.no-responses")
 @pytest.mark.parametrize("member", ["result", "error"])
 @pytest.mark.parametrize("id", [1, "x"])
-def test_response_is_taken_from_a_legacy_client_alone(member: str, id: Any) -> None:
+def test_response_is_taken_from_legacy_clients_only(member: str, id: Any) -> None:
     message = {"jsonrpc": "2.0", "id": id, member: {}}
     for version in (None, "2025-11-25", "2024-11-05"):
         assert read_message(message, Headers(version=version)) is None
@@ -208,7 +208,7 @@ def test_batch_is_read_at_its_revision(count: int) -> None:
 
 
 @pytest.mark.parametrize("version", [MODERN, "2025-11-25", "2025-06-18", "2024-11-05", "x"])
-def test_batch_is_refused_at_any_other(version: str) -> None:
+def test_batch_is_refused_at_any_other_revision(version: str) -> None:
     with pytest.raises(InvalidRequestError, match="batch"):
         read_batch([request()], Headers(version=version))
 

@@ -19,7 +19,7 @@ LEGACY = [version for version in REVISIONS if not REVISIONS[version].modern]
 
 
 def having(attribute: str, member: str) -> list[str]:
-    """The versions whose set of that name has the member."""
+    """Return the versions that have the member in that set."""
     return [version for version in REVISIONS if member in getattr(REVISIONS[version], attribute)]
 
 
@@ -45,16 +45,16 @@ def test_revision_is_a_dated_version_and_its_own_key(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", LEGACY)
-def test_legacy_version_that_is_served_is_agreed_upon(version: str) -> None:
+def test_served_legacy_version_is_agreed_upon(version: str) -> None:
     assert negotiate(version) is REVISIONS[version]
 
 
 @pytest.mark.parametrize("version", [*MODERN, "", "1900-01-01", "2099-01-01", "latest", "é"])
-def test_any_other_version_is_answered_with_the_latest_legacy_one(version: str) -> None:
+def test_other_versions_get_the_latest_legacy_version(version: str) -> None:
     assert negotiate(version) is LATEST_LEGACY
 
 
-def test_only_2025_03_26_has_batches_and_is_the_default_without_a_header() -> None:
+def test_batches_and_the_default_are_of_2025_03_26() -> None:
     assert [version for version in REVISIONS if REVISIONS[version].batches] == ["2025-03-26"]
     assert UNDECLARED is REVISIONS["2025-03-26"]
 
@@ -75,7 +75,7 @@ def test_only_2025_03_26_has_batches_and_is_the_default_without_a_header() -> No
         ("content_types", "resource_link", [*MODERN, *LEGACY[:-2]]),
     ],
 )
-def test_field_added_by_a_revision_is_part_of_it_and_of_later_ones(
+def test_added_field_is_in_that_and_later_revisions(
     attribute: str, member: str, versions: list[str]
 ) -> None:
     assert having(attribute, member) == versions

@@ -1,4 +1,4 @@
-"""What a client reads of a message that is refused, word for word."""
+"""The texts that a client reads about a refused message, word for word."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(meta: Any = META, **params: Any) -> dict[str, Any]:
 
 
 def read(body: Any, headers: Headers | None) -> str:
-    """The sentence that answers a body."""
+    """Return the sentence that answers a body."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     reply = replied(raw, lambda request: {}, headers=headers)
     return str(json.loads(reply.body or b"")["error"]["message"])
@@ -220,7 +220,7 @@ def test_answer_of_a_client_is_refused_in_a_sentence(method: str, response: Any,
         *[(ROOTS, {"roots": each}) for each in ([], [{"uri": "file:///a"}])],
     ],
 )
-def test_answer_in_its_form_is_taken(method: str, response: Any) -> None:
+def test_answer_that_fits_its_form_is_taken(method: str, response: Any) -> None:
     check_response("key", method, response)
 
 
@@ -237,7 +237,7 @@ def test_answers_are_refused_in_a_sentence(params: dict[str, Any], sentence: str
     assert raised.value.message == sentence
 
 
-def test_answers_are_read_with_their_state_alone() -> None:
+def test_answers_are_read_only_with_their_state() -> None:
     assert read_answers({"inputResponses": {"a": 1}}) is None
     found = read_answers({"requestState": ""})
     assert found is not None
@@ -289,9 +289,7 @@ CAPABILITY = "params._meta['io.modelcontextprotocol/clientCapabilities']."
         ),
     ],
 )
-def test_capability_that_is_missing_is_named(
-    names: list[str], legacy: str | None, sentence: str
-) -> None:
+def test_missing_capability_is_named(names: list[str], legacy: str | None, sentence: str) -> None:
     assert MissingRequiredClientCapabilityError(*names, legacy=legacy).message == sentence
 
 
@@ -304,7 +302,7 @@ def test_requested_version_is_repeated_to_its_64th_character() -> None:
     ("body", "subject"),
     [(PING, "The request 'ping' failed"), ([PING], "The request 'ping' failed")],
 )
-def test_log_says_which_request_has_failed(
+def test_log_names_the_failed_request(
     body: Any, subject: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def handle(request: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One record stands whatever is sent, and whatever fails while it is written."""
+"""Each call leaves one record, for any input and for any failure while it is written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MARKER = "MARKER-7f3a"
 @pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
 @pytest.mark.parametrize("function", [write, awrite])
 @pytest.mark.django_db(transaction=True)
-def test_the_record_stays_when_what_the_tool_wrote_goes(
+def test_record_remains_if_the_tools_writes_are_undone(
     function: Any,
     atomic: bool,
     asynchronous: bool,
@@ -124,7 +124,7 @@ def test_no_value_breaks_the_record(kept: str, kind: str, user: Any, settings: A
     assert ToolCallRecord.objects.count() == 2
 
 
-# As JSON text: what can be a call, and what is none (400), whatever tool is meant.
+# As JSON text: values that a call may have, and others (400), for any tool.
 SENDABLE = {
     "NUL": r'"a\u0000b"',
     "long": f'"{"x" * 200}"',
@@ -146,7 +146,7 @@ UNSENDABLE = {
 
 
 @pytest.mark.parametrize("kept", ["none", "redacted", "full"])
-def test_every_value_that_can_be_sent_is_answered_and_leaves_one_record(
+def test_every_sendable_value_is_answered_and_recorded_once(
     kept: str, modern: CheckedClient, legacy: CheckedClient, settings: Any
 ) -> None:
     def take(value: Any) -> str:
@@ -164,7 +164,7 @@ def test_every_value_that_can_be_sent_is_answered_and_leaves_one_record(
             expected = (200, 1) if kind in SENDABLE else (400, 0)
             assert (answer.status_code, ToolCallRecord.objects.count()) == expected, kind
             if kind in SENDABLE:
-                # No text holds it, but what was sent may be kept.
+                # No text can hold it, but the sent value may be kept.
                 has_nul = kind in ("NUL", "names")
                 outcome = "refused" if has_nul else "succeeded"
                 assert answer.json()["result"]["isError"] is has_nul, kind
@@ -193,7 +193,7 @@ def keep(key: SecretStr, door: Annotated[str, Field(json_schema_extra={"writeOnl
     ],
 )
 @pytest.mark.parametrize("enabled", [True, False])
-def test_what_the_code_marks_as_secret_is_never_kept(
+def test_values_marked_as_secret_are_never_kept(
     enabled: bool, arguments: Any, kept: str, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": kept}}
@@ -206,7 +206,7 @@ def test_what_the_code_marks_as_secret_is_never_kept(
 
 
 def failing(model: str, verb: str) -> Callable[..., Any]:
-    """Lets statements of that kind on a table fail."""
+    """Make statements of that kind on a table fail."""
 
     def execute(run: Callable[..., Any], sql: str, *args: Any) -> Any:
         if sql.startswith(verb) and f'"mcp_bridge_{model}"' in sql:
@@ -219,7 +219,7 @@ def failing(model: str, verb: str) -> Callable[..., Any]:
 @pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_record_that_cannot_be_written_stops_only_what_acts_and_must_be_recorded(
+def test_unwritten_record_stops_only_writes_that_require_it(
     asynchronous: bool,
     read_only: bool,
     required: bool,
@@ -243,7 +243,7 @@ def test_a_record_that_cannot_be_written_stops_only_what_acts_and_must_be_record
         assert "was not run" in text_of(result)
 
 
-def test_an_end_that_cannot_be_written_leaves_it_started(
+def test_unwritten_end_leaves_the_record_started(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
@@ -255,7 +255,7 @@ def test_an_end_that_cannot_be_written_leaves_it_started(
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_client_that_goes_away_is_on_record(
+def test_client_that_disconnects_is_on_record(
     read_only: bool, transactional_db: None, settings: Any
 ) -> None:
     async def wait() -> None:
@@ -279,7 +279,7 @@ def test_a_client_that_goes_away_is_on_record(
 
 
 @pytest.mark.parametrize(("then", "outcome"), [("done", "succeeded"), ("refuse", "failed")])
-def test_what_a_thread_does_to_its_end_is_on_record_though_the_client_has_gone(
+def test_finished_thread_is_recorded_after_its_client_disconnected(
     then: str, outcome: str, transactional_db: None, settings: Any
 ) -> None:
     def slowly(then: str) -> str:
@@ -304,11 +304,11 @@ def test_what_a_thread_does_to_its_end_is_on_record_though_the_client_has_gone(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_tool_that_cancels_itself_is_a_fault(
+def test_tool_that_cancels_itself_has_failed(
     asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     async def stop() -> None:
-        """Wait for what somebody has cancelled."""
+        """Wait for a cancelled future."""
         waiting = asyncio.ensure_future(asyncio.sleep(30))
         waiting.cancel()
         await waiting

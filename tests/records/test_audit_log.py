@@ -1,4 +1,4 @@
-"""What the log has of bad input: little, on one line, and nothing that wakes anybody."""
+"""The log of bad input: little, on one line, and without an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORGED = "x\r\nERROR forged\x1b[31m\x85\u2028\u202eERROR\tforged\x00"
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What a handler of the root writes, as a file or a terminal gets it."""
+    """Capture the output of a handler of the root, as a file or a terminal gets it."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
@@ -48,7 +48,9 @@ def uncounted() -> Iterator[None]:
     cache.clear()
 
 
-def test_no_request_forges_a_line(modern: CheckedClient, settings: Any, log: io.StringIO) -> None:
+def test_requests_cannot_forge_a_log_line(
+    modern: CheckedClient, settings: Any, log: io.StringIO
+) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}, "THROTTLE_RATES": {"look": "4/day"}}
     serve(settings, look)
     good = modern.message("tools/call", name="look", arguments={"word": "a"})
@@ -89,7 +91,7 @@ def test_no_request_forges_a_line(modern: CheckedClient, settings: Any, log: io.
 
 
 def cases(test: Any) -> Iterator[dict[str, Any]]:
-    """The arguments with which a test is called, but for its fixtures."""
+    """Return the arguments with which a test is called, but for its fixtures."""
     marks = [each for each in getattr(test, "pytestmark", []) if each.name == "parametrize"]
     for chosen in itertools.product(*(mark.args[1] for mark in marks)):
         found: dict[str, Any] = {}
@@ -102,7 +104,7 @@ def cases(test: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_bad_input_is_answered_alike_with_debug_and_wakes_nobody(
+def test_bad_input_with_debug_is_answered_alike_without_errors(
     revision: str, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.DEBUG = True
@@ -111,7 +113,7 @@ def test_bad_input_is_answered_alike_with_debug_and_wakes_nobody(
     for name, test in vars(test_bad_input).items():
         if name.startswith("test_") and "sender" in inspect.signature(test).parameters:
             for arguments in cases(test):
-                # Each of them holds the answer to be JSON, with what it should be.
+                # Each of them checks that the answer is JSON with the right content.
                 test(sender=sender, **arguments)
                 assert sender.response["Content-Type"] == "application/json"
                 sent += 1

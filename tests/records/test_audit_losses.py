@@ -1,4 +1,4 @@
-"""A record that the database does not take: what runs all the same, and what does not."""
+"""A record that the database does not take: which calls run nevertheless, and which do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RAN: list[str] = []
 
 
 class Apart:
-    """Records are written to a database of their own."""
+    """A router that writes records to a separate database."""
 
     def db_for_write(self, model: Any, **hints: Any) -> str | None:
         return "records" if model is ToolCallRecord else None
@@ -37,7 +37,7 @@ def act(then: str = "done") -> str:
 
 @pytest.fixture
 def losses(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
-    """Counts the records that the log calls lost, since it was last asked."""
+    """Count the records that the log calls lost, since the last count."""
 
     def count() -> int:
         errors = [each for each in caplog.records if each.levelno == logging.ERROR]
@@ -52,7 +52,7 @@ def losses(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
 
 
 def away(place: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """The database of the records cannot be reached."""
+    """Make the database of the records unreachable."""
     config = {**connections.settings["default"], "NAME": place / "no" / "such.sqlite3"}
     config["ENGINE"] = "django.db.backends.sqlite3"
     monkeypatch.setitem(connections.settings, "records", {**config, "OPTIONS": {}})
@@ -60,14 +60,14 @@ def away(place: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 
 
 def gone() -> None:
-    """There is no table for them."""
+    """Remove the table of records."""
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "mcp_bridge_toolcallrecord" RENAME TO "elsewhere"')
 
 
 @pytest.mark.parametrize("how", ["away", "gone"])
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_only_what_acts_and_must_be_recorded_does_not_run(
+def test_only_writes_that_require_a_record_are_stopped(
     asynchronous: bool,
     how: str,
     modern: CheckedClient,
@@ -85,18 +85,18 @@ def test_only_what_acts_and_must_be_recorded_does_not_run(
             result = modern.call_tool("act")
             stopped = required and acts
             assert (result["isError"], RAN) == (stopped, [] if stopped else ["done"])
-            # The call or, where it is stopped, its refusal.
+            # The call or, if it is stopped, its refusal.
             assert losses() == 1
             if stopped:
                 assert "act was not run: this site requires a record" in text_of(result)
-            # A refusal is answered as ever.
+            # A refusal is answered as usual.
             with pytest.raises(MCPError, match="Unknown tool: nothing"):
                 modern.call_tool("nothing")
             assert losses() == 1
 
 
 def end_session() -> None:
-    """Have the database end the session of this thread, which hears nothing of it."""
+    """Have the database end the session of this thread, without its knowledge."""
     process = connection.connection.info.backend_pid
     other = connections.create_connection("default")
     with other.cursor() as cursor:
@@ -107,7 +107,7 @@ def end_session() -> None:
 @pytest.mark.skipif(not POSTGRESQL, reason="SQLite has no sessions to end")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_session_that_ends_while_a_tool_runs_loses_no_record(
+def test_session_ending_during_a_call_loses_no_record(
     read_only: bool, settings: Any, losses: Callable[[], int]
 ) -> None:
     def wait() -> str:
@@ -118,14 +118,14 @@ def test_a_session_that_ends_while_a_tool_runs_loses_no_record(
     serve(settings, wait, read_only=read_only)
     client = MCPClient(user=get_user_model().objects.create_user("ada"))
     assert client.call_tool("wait")["isError"] is False
-    # The record may have been written on another one.
+    # The record may have been written on another connection.
     connection.close()
     assert (record().outcome, losses()) == ("succeeded", 0)
 
 
 @pytest.mark.skipif(not POSTGRESQL, reason="SQLite's is in memory, and never another one")
 @pytest.mark.django_db(transaction=True)
-def test_a_record_is_written_on_the_connection_that_is_open(settings: Any) -> None:
+def test_record_is_written_on_the_open_connection(settings: Any) -> None:
     used = []
 
     def use() -> None:
@@ -140,7 +140,7 @@ def test_a_record_is_written_on_the_connection_that_is_open(settings: Any) -> No
     assert record().outcome == "succeeded"
 
 
-def test_a_database_of_another_make_gives_its_keys_in_its_own_way(
+def test_calls_are_recorded_on_databases_of_other_vendors(
     modern: CheckedClient, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(settings, act)

@@ -37,7 +37,7 @@ def caller(user: Any) -> MCPClient:
     return MCPClient(user=user)
 
 
-def test_the_text_that_the_model_read_is_kept(caller: MCPClient, settings: Any) -> None:
+def test_error_text_of_the_model_is_kept(caller: MCPClient, settings: Any) -> None:
     serve(settings, fail)
     settings.MCP_BRIDGE = {}
     caller.call_tool("fail", {"text": "There is no article 7.", "key": "k"})
@@ -47,7 +47,7 @@ def test_the_text_that_the_model_read_is_kept(caller: MCPClient, settings: Any) 
     assert found.arguments == ""
 
 
-def test_the_pointers_of_bad_arguments_are_kept(caller: MCPClient, settings: Any) -> None:
+def test_pointers_of_bad_arguments_are_kept(caller: MCPClient, settings: Any) -> None:
     serve(settings, look)
     result = caller.call_tool("look", {"word": 1, "a/b\u202e": 2})
     found = record()
@@ -76,7 +76,7 @@ def _columns(found: ToolCallRecord) -> list[Any]:
     ],
 )
 @pytest.mark.parametrize("kept", ["none", "redacted", "full"])
-def test_no_secret_of_the_arguments_is_in_the_text(
+def test_secrets_of_the_arguments_are_not_in_the_text(
     text: str, kept: str, caller: MCPClient, settings: Any
 ) -> None:
     serve(settings, fail)
@@ -88,9 +88,9 @@ def test_no_secret_of_the_arguments_is_in_the_text(
         assert secret not in said.replace(text.casefold(), "")
 
 
-def test_a_token_in_an_error_is_hidden(caller: MCPClient, settings: Any) -> None:
+def test_token_in_an_error_is_hidden(caller: MCPClient, settings: Any) -> None:
     def leak() -> None:
-        """Tell a token."""
+        """Fail with a token in the text."""
         raise ToolError("Bearer mcp_" + "a1" * 30 + " is not known")
 
     serve(settings, leak)
@@ -98,7 +98,7 @@ def test_a_token_in_an_error_is_hidden(caller: MCPClient, settings: Any) -> None
     assert "a1a1" not in record().error_text
 
 
-def test_a_long_text_is_cut_and_one_line(caller: MCPClient, settings: Any) -> None:
+def test_long_text_is_cut_and_one_line(caller: MCPClient, settings: Any) -> None:
     serve(settings, fail)
     caller.call_tool("fail", {"text": "One\nline.\x7f\u202e " * 400, "key": "k"})
     found = record().error_text
@@ -109,7 +109,7 @@ def test_a_long_text_is_cut_and_one_line(caller: MCPClient, settings: Any) -> No
 
 
 @pytest.mark.parametrize("audit", [{"ERRORS": False}])
-def test_a_site_can_keep_none(audit: Any, caller: MCPClient, settings: Any) -> None:
+def test_site_can_keep_no_error_texts(audit: Any, caller: MCPClient, settings: Any) -> None:
     serve(settings, fail)
     settings.MCP_BRIDGE = {"AUDIT": audit}
     caller.call_tool("fail", {"text": "No.", "key": "k"})
@@ -119,7 +119,7 @@ def test_a_site_can_keep_none(audit: Any, caller: MCPClient, settings: Any) -> N
     assert ToolCallRecord.objects.count() == 2
 
 
-def test_of_what_a_stranger_has_made_up_nothing_is_kept(settings: Any) -> None:
+def test_anonymous_calls_of_unknown_tools_keep_no_input(settings: Any) -> None:
     serve(settings, look, public=True)
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     with pytest.raises(MCPError, match="made-up"):
@@ -128,9 +128,7 @@ def test_of_what_a_stranger_has_made_up_nothing_is_kept(settings: Any) -> None:
     assert (found.error_code, found.error_text, found.arguments) == ("unknown_tool", "", "")
 
 
-def test_calls_that_wait_and_have_been_approved_know_their_pending_call(
-    user: Any, settings: Any
-) -> None:
+def test_records_of_queued_calls_name_their_pending_call(user: Any, settings: Any) -> None:
     def wipe() -> str:
         """Wipe everything."""
         return "wiped"
@@ -154,7 +152,7 @@ def test_calls_that_wait_and_have_been_approved_know_their_pending_call(
     assert ToolCallRecord.objects.filter(pending_call_id=pending.pk).count() == 3
 
 
-def test_a_lost_record_is_restored_with_its_error(
+def test_lost_record_is_restored_with_its_error(
     caller: MCPClient,
     settings: Any,
     caplog: pytest.LogCaptureFixture,
@@ -187,7 +185,7 @@ def test_a_lost_record_is_restored_with_its_error(
         {"text": "No {cut}. " + "word " * 100_000, "key": WORD},
     ],
 )
-def test_more_secrets_than_can_be_looked_for_hide_the_whole_text(
+def test_too_many_secrets_hide_the_whole_text(
     arguments: dict[str, Any], caller: MCPClient, settings: Any
 ) -> None:
     serve(settings, fail)
@@ -195,7 +193,7 @@ def test_more_secrets_than_can_be_looked_for_hide_the_whole_text(
     assert record().error_text == "[redacted]"
 
 
-def test_a_long_document_hides_nothing_of_an_error(caller: MCPClient, settings: Any) -> None:
+def test_long_document_hides_nothing_of_an_error(caller: MCPClient, settings: Any) -> None:
     def save(body: str) -> None:
         """Save."""
         raise ToolError("There is no article mars of the third section.")

@@ -113,7 +113,7 @@ def test_names_of_the_site_are_hidden_in_json_texts() -> None:
     assert json.loads(kept) == ['{"IBAN": "[redacted]"}']
 
 
-def test_all_is_kept_where_only_marks_count() -> None:
+def test_unmarked_values_are_kept_if_only_marks_count() -> None:
     by_marks = SensitiveFields(name_parts=None)
     for sent in HIDDEN_IN.values():
         assert MARKER in redact_to_json([sent], limit=16_384, secrets=by_marks)
@@ -136,7 +136,7 @@ LONG = {
     "JWT": "eyJ",
     "schemes": "Bearer ",
     "brackets": "[",
-    # What is said once, before all that is repeated.
+    # Prefixes that occur once, before the repeated part.
     "a key without end": ("-----BEGIN ", "A"),
     "a key of ends": ("-----BEGIN A-----", "-----END A"),
     "a scheme of blanks": ("Bearer", " "),
@@ -147,8 +147,8 @@ LONG = {
 
 
 @pytest.mark.parametrize("part", LONG.values(), ids=LONG)
-def test_long_texts_take_time_in_proportion(part: str | tuple[str, str]) -> None:
-    """It takes a second at most: by the square of its length it would take minutes."""
+def test_long_texts_take_proportional_time(part: str | tuple[str, str]) -> None:
+    """The time is at most a second: in quadratic time it would be minutes."""
     start, part = ("", part) if isinstance(part, str) else part
     text = start + part * (256_000 // len(part))
     began = time.thread_time()

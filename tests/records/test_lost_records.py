@@ -44,14 +44,14 @@ def sign(key: SecretStr, word: str) -> str:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The lines in which the log has lost records, as a file of a site would have them."""
+    """Return the lines in which the log has lost records, as a file of a site would have them."""
     found = [each for each in caplog.records if each.name == "mcp_bridge.records.lost"]
     assert {each.levelname for each in found} <= {"ERROR"}
     return [f"2026-07-28 {each.levelname} {each.getMessage()}\n" for each in found]
 
 
 def refuse(verb: str, *tables: str) -> Callable[..., Any]:
-    """Lets no statement of that kind on a table through."""
+    """Make every statement of that kind on a table fail."""
 
     def execute(run: Callable[..., Any], sql: str, *args: Any) -> Any:
         if sql.startswith(verb) and any(f'"{each}"' in sql for each in tables):
@@ -62,14 +62,14 @@ def refuse(verb: str, *tables: str) -> Callable[..., Any]:
 
 
 def restore(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Give lines to the command; what it prints."""
+    """Give lines to the command; return its output."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     out = io.StringIO()
     call_command("mcp_audit", "restore", stdout=out)
     return out.getvalue()
 
 
-def test_a_lost_record_is_in_the_log_whole_and_without_secrets_and_comes_back(
+def test_lost_record_is_logged_without_secrets_and_restored(
     modern: CheckedClient,
     settings: Any,
     caplog: pytest.LogCaptureFixture,
@@ -88,7 +88,7 @@ def test_a_lost_record_is_in_the_log_whole_and_without_secrets_and_comes_back(
     (line,) = lines(caplog)
     assert line.isascii()
     assert MARKER not in caplog.text
-    # Once and for all: what is there is not written twice.
+    # Restored once: existing records are not written again.
     for _ in range(2):
         assert restore(f"another line\n{line}", monkeypatch).startswith("1 records restored; 1 ")
     found = record()
@@ -99,7 +99,7 @@ def test_a_lost_record_is_in_the_log_whole_and_without_secrets_and_comes_back(
 
 
 @pytest.mark.parametrize(("then", "outcome"), [("done", "succeeded"), ("refuse", "failed")])
-def test_the_lost_end_of_a_call_comes_back_to_its_row(
+def test_lost_end_of_a_call_is_restored(
     then: str,
     outcome: str,
     modern: CheckedClient,
@@ -115,7 +115,7 @@ def test_the_lost_end_of_a_call_comes_back_to_its_row(
     assert (record().outcome, record().tool) == (outcome, "write")
 
 
-def test_lost_refusals_come_back_with_their_number(
+def test_lost_refusals_are_restored_with_their_number(
     modern: CheckedClient,
     settings: Any,
     caplog: pytest.LogCaptureFixture,
@@ -152,7 +152,7 @@ FORGED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-def test_lines_that_strangers_have_logged_restore_nothing(
+def test_forged_lines_restore_nothing(
     forged: dict[str, Any],
     user: Any,
     settings: Any,
@@ -176,7 +176,7 @@ def test_lines_that_strangers_have_logged_restore_nothing(
 def lost_line(
     settings: Any, client: CheckedClient, caplog: pytest.LogCaptureFixture, verb: str
 ) -> str:
-    """The line of a call whose record was lost."""
+    """Return the line of a call with a lost record."""
     settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
     serve(settings, look)
     with connection.execute_wrapper(refuse(verb, TABLE)):
@@ -196,7 +196,7 @@ def lost_line(
         ('{"', '{"user_name": "eve", "'),
     ],
 )
-def test_a_changed_line_restores_nothing(
+def test_changed_line_restores_nothing(
     old: str,
     new: str,
     modern: CheckedClient,
@@ -225,7 +225,7 @@ def test_lines_of_an_earlier_secret_key_are_restored(
     assert record().tool == "look"
 
 
-def test_lines_of_before_there_were_kinds_are_restored(
+def test_lines_from_before_kinds_are_restored(
     modern: CheckedClient,
     settings: Any,
     caplog: pytest.LogCaptureFixture,
@@ -239,7 +239,7 @@ def test_lines_of_before_there_were_kinds_are_restored(
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
-def test_refusals_lost_while_being_written_keep_their_number(
+def test_refusals_lost_during_writing_keep_their_number(
     number: int, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve(settings, look)
@@ -251,7 +251,7 @@ def test_refusals_lost_while_being_written_keep_their_number(
 
     def end(run: Callable[..., Any], sql: str, *args: Any) -> Any:
         if sql.startswith("UPDATE"):
-            # As a process does that ends in the midst of it.
+            # As a process does that ends during the write.
             rows._lose([repeats])
         return run(sql, *args)
 
@@ -275,7 +275,7 @@ def test_refusals_lost_while_being_written_keep_their_number(
         '{"tool": ' * 100_000,
     ],
 )
-def test_a_line_without_a_record_is_left_out(
+def test_line_without_a_record_is_left_out(
     line: str, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if line.endswith("}"):
@@ -284,7 +284,7 @@ def test_a_line_without_a_record_is_left_out(
     assert not ToolCallRecord.objects.exists()
 
 
-def test_a_record_that_cannot_be_restored_is_named(
+def test_record_that_cannot_be_restored_is_named(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "log").write_text(f"\n{lost_line(settings, modern, caplog, 'INSERT')}")
@@ -300,7 +300,7 @@ def test_a_record_that_cannot_be_restored_is_named(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_commit_that_was_made_though_its_answer_was_lost_is_on_record_as_made(
+def test_commit_with_a_lost_answer_is_recorded_as_made(
     modern: CheckedClient, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = BaseDatabaseWrapper._commit
@@ -324,7 +324,7 @@ def test_a_commit_that_was_made_though_its_answer_was_lost_is_on_record_as_made(
 @pytest.mark.skipif(not POSTGRESQL, reason="SQLite has no sessions to end")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_record_whose_session_dies_once_it_is_written_is_there_once(
+def test_record_is_written_once_if_its_session_then_dies(
     read_only: bool, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
@@ -346,7 +346,7 @@ def test_a_record_whose_session_dies_once_it_is_written_is_there_once(
 
 @pytest.mark.skipif(not POSTGRESQL, reason="SQLite's says so in other words")
 @pytest.mark.django_db(transaction=True)
-def test_a_record_waits_for_a_database_that_is_only_read(
+def test_record_waits_for_a_read_only_database(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
@@ -389,14 +389,14 @@ call_in_script(5)
 
 @pytest.mark.parametrize("seconds", ["0.2", "60"], ids=["it waits", "it is being written"])
 @pytest.mark.alone
-def test_what_a_lock_keeps_out_when_the_process_ends_is_in_the_log(
+def test_records_behind_a_lock_are_logged_at_exit(
     seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "locked.sqlite3"
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.processes.served_settings")
     monkeypatch.setenv("SERVED_DATABASE", str(place))
     assert try_python("-c", MAKING, cwd=ROOT)[0] == 0
-    # Held here: what the process itself holds is let go while it ends, where the thread may wait.
+    # Held here: at exit the process releases its own locks, for which the thread may wait.
     with closing(sqlite3.connect(place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         status, _, errors = try_python("-c", ENDING, seconds, cwd=ROOT)

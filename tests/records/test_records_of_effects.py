@@ -1,4 +1,4 @@
-"""What a tool did and the record of it are committed together, or neither is."""
+"""A tool's writes and the record of it are committed together, or neither is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client(asynchronous: bool) -> CheckedClient:
 
 
 class Statements:
-    """The statements on the table of records: in a transaction, or each in its own."""
+    """The statements on the table of records: in a transaction, or each alone."""
 
     def __init__(self, failing: str = "") -> None:
         self.failing = failing
@@ -44,7 +44,7 @@ class Statements:
 
 
 @pytest.mark.parametrize("function", [write, awrite])
-def test_a_success_is_recorded_in_the_transaction_of_its_effect(
+def test_success_is_recorded_in_the_transaction_of_its_effect(
     function: Any, asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, asynchronous=asynchronous)
@@ -60,7 +60,7 @@ def test_a_success_is_recorded_in_the_transaction_of_its_effect(
 
 
 @pytest.mark.parametrize("then", ["refuse", "break"])
-def test_what_is_undone_is_recorded_after_it(
+def test_rolled_back_call_is_recorded_afterwards(
     then: str, asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, write, asynchronous=asynchronous)
@@ -92,7 +92,7 @@ def write_each_alone(then: str) -> str:
 
 
 @pytest.mark.parametrize("function", [break_a_constraint, abreak_a_constraint])
-def test_a_commit_that_fails_is_recorded_as_a_failure(
+def test_failed_commit_is_recorded_as_a_failure(
     function: Any, asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, asynchronous=asynchronous)
@@ -106,7 +106,7 @@ def test_a_commit_that_fails_is_recorded_as_a_failure(
     assert not Group.objects.exists()
 
 
-def test_a_record_that_cannot_be_completed_undoes_nothing(
+def test_record_that_cannot_be_completed_undoes_nothing(
     asynchronous: bool, client: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve(settings, write, asynchronous=asynchronous)
@@ -117,11 +117,11 @@ def test_a_record_that_cannot_be_completed_undoes_nothing(
     assert "is lost" in caplog.text
 
 
-def test_a_tool_that_undoes_its_own_work_has_succeeded(
+def test_tool_that_undoes_its_own_work_has_succeeded(
     asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     def undo() -> str:
-        """Write a group, and think better of it."""
+        """Write a group, and roll it back."""
         Group.objects.create(name="written")
         transaction.set_rollback(True)
         return "undone"
@@ -135,7 +135,7 @@ def test_a_tool_that_undoes_its_own_work_has_succeeded(
     assert not Group.objects.exists()
 
 
-def test_a_tool_without_a_transaction_is_recorded_when_it_has_ended(
+def test_tool_without_a_transaction_is_recorded_at_its_end(
     asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, write_each_alone, asynchronous=asynchronous)

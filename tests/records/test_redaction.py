@@ -55,7 +55,7 @@ SPELLINGS = [
 ]
 TEXT = st.text(max_size=20) | st.text(st.characters(codec=None, categories=["Cs", "Cc"]))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.binary()
-# What a client can send, and a tool receives.
+# Values that a client can send, and a tool receives.
 SENT = st.none() | st.integers(-9, 9) | texts(max_size=9)
 # "make fuzz" tries more, and new ones.
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
@@ -64,7 +64,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 def values(
     scalars: st.SearchStrategy[Any], names: st.SearchStrategy[str] | None = None
 ) -> st.SearchStrategy[Any]:
-    """The scalars, alone and in lists and objects, whose members have these names."""
+    """Return the scalars, alone and in lists and objects with members of these names."""
     if names is None:
         names = texts(max_size=9) if scalars is SENT else TEXT
     return st.recursive(
@@ -75,13 +75,13 @@ def values(
 
 
 def secret(value: Any) -> Any:
-    """The marker at the end of the value, wherever it is: alone, listed, or under a name."""
+    """Return the marker at the end of a value: alone, listed, or under a name."""
     return {"value": value, "more": [MARKER, {"x": MARKER, MARKER: 1}], "text": MARKER}
 
 
 @st.composite
 def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> Any:
-    """A value in which the marker stands under a secret name alone, at some depth."""
+    """Return a value in which only a secret name holds the marker, at some depth."""
     around = values(scalars)
     held: Any = {draw(st.sampled_from(SPELLINGS)): secret(draw(around))}
     for _ in range(draw(st.integers(0, 9))):
@@ -93,7 +93,7 @@ def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> 
             case 2:
                 held = (held,)
             case _:
-                # As several clients send objects; with what they cut off, or put around it.
+                # As several clients send objects; truncated, or wrapped in text.
                 try:
                     held = json.dumps(held) + draw(st.sampled_from(["", " ", "]", "x"]))
                 except (TypeError, ValueError):
@@ -103,18 +103,18 @@ def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> 
 
 @examples(max_examples=EXAMPLES, deadline=None)
 @given(with_secrets(), st.integers(256, 2000))
-def test_a_member_with_the_name_of_a_secret_is_not_recorded(value: Any, limit: int) -> None:
+def test_member_with_a_secret_name_is_not_recorded(value: Any, limit: int) -> None:
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields())
     assert MARKER not in text
     assert len(text.encode()) <= limit
     assert "\0" not in text
-    # What was kept is JSON, and keeping it again changes nothing that is hidden.
+    # The record is JSON, and redacting it again changes nothing that is hidden.
     assert MARKER not in redact_to_json(json.loads(text), limit=limit, secrets=SensitiveFields())
 
 
 @examples(max_examples=100, deadline=None)
 @given(values(SCALARS), st.integers(256, 400), st.booleans())
-def test_a_record_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
+def test_record_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields() if by_name else BY_MARKS)
     assert len(text.encode()) <= limit
     json.loads(text)
@@ -132,13 +132,13 @@ def test_text_is_made_storable(text: str, length: int) -> None:
 @pytest.mark.parametrize(
     "harmless", ["page", "keyboard", "author", "footpath", "passenger", "spinner", "opinion", "id"]
 )
-def test_other_names_are_left_alone(harmless: str) -> None:
+def test_other_names_are_kept(harmless: str) -> None:
     assert json.loads(
         redact_to_json({harmless: "said"}, limit=1000, secrets=SensitiveFields())
     ) == {harmless: "said"}
 
 
-def test_further_names_are_the_sites_own() -> None:
+def test_site_can_add_further_names() -> None:
     value = {"IBAN": MARKER, "bank-iban": MARKER, "password": "x"}
     with override_settings(MCP_BRIDGE={"AUDIT": {"SENSITIVE_NAMES": ["iban", "_"]}}):
         kept = redact_to_json({**value, "name": "x"}, limit=1000, secrets=sensitive_fields(None))
@@ -146,7 +146,7 @@ def test_further_names_are_the_sites_own() -> None:
     assert json.loads(redact_to_json(value, limit=1000, secrets=BY_MARKS)) == value
 
 
-def test_strings_of_json_are_read() -> None:
+def test_json_in_strings_is_redacted() -> None:
     value = {"a": json.dumps({"password": MARKER, "b": 1}), "c": '{"password": "' + MARKER}
     kept = json.loads(redact_to_json(value, limit=1000, secrets=SensitiveFields()))
     assert json.loads(kept["a"]) == {"password": HIDDEN, "b": 1}
@@ -158,7 +158,7 @@ def connect(user: str, *, look: dict[str, str], **others: SecretStr) -> str:
     raise AssertionError
 
 
-def test_a_schema_can_mark_all_members_that_it_does_not_name(settings: Any) -> None:
+def test_schema_can_mark_all_members_without_a_name(settings: Any) -> None:
     serve(settings, connect)
     value = {"user": "ada", "look": {"user": "x"}, "door": MARKER, "more": {"user": MARKER}}
     for by_name in (True, False):
@@ -166,7 +166,7 @@ def test_a_schema_can_mark_all_members_that_it_does_not_name(settings: Any) -> N
             value, limit=1000, secrets=sensitive_fields(served("connect"), by_name=by_name)
         )
         assert json.loads(kept) == {**value, "door": HIDDEN, "more": HIDDEN}
-    # Nobody can say where the secret in it ends.
+    # The end of the secret in it cannot be found.
     text = json.dumps({"user": '{"door": "' + MARKER})
     assert MARKER not in redact_to_json(
         text, limit=1000, secrets=sensitive_fields(served("connect"), by_name=False)
@@ -174,7 +174,7 @@ def test_a_schema_can_mark_all_members_that_it_does_not_name(settings: Any) -> N
 
 
 SECRET = {"type": "string", "writeOnly": True}
-# Schemas of a member, each with what stands beside it at the root.
+# Schemas of a member, each with the neighbours that it needs at the root.
 SECRET_MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "writeOnly": (SECRET, {}),
     "format": ({"type": "string", "format": "password"}, {}),
@@ -240,13 +240,15 @@ SECRET_MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def with_member(member: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
-    """An input schema with a parameter, ``value``, that has a member ``code`` of that schema."""
+    """
+    Return an input schema with a parameter, ``value``, that has a member ``code`` of that schema.
+    """
     value = {"type": "object", "properties": {"code": member, "shown": {"type": "string"}}}
     return {"type": "object", "properties": {"value": value}, **beside}
 
 
 @pytest.mark.parametrize(("member", "beside"), SECRET_MEMBERS.values(), ids=SECRET_MEMBERS)
-def test_a_value_that_a_given_schema_marks_is_not_recorded(
+def test_value_marked_by_a_given_schema_is_not_recorded(
     member: Any, beside: Any, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
@@ -256,14 +258,14 @@ def test_a_value_that_a_given_schema_marks_is_not_recorded(
     assert json.loads(record().arguments) == {"value": {"code": HIDDEN, "shown": "seen"}}
 
 
-def test_a_schema_that_holds_itself_is_read_once(settings: Any) -> None:
+def test_recursive_schema_is_read_once(settings: Any) -> None:
     tree = {"type": "object", "properties": {}, "additionalProperties": {"$ref": "#"}}
     serve(settings, taking(Any), input_schema=tree)
     fields = sensitive_fields(served("take"))
     assert (fields.marked, fields.allowed) == (frozenset(), None)
 
 
-def test_a_schema_that_cannot_be_read_makes_every_argument_a_secret(settings: Any) -> None:
+def test_unreadable_schema_makes_every_argument_a_secret(settings: Any) -> None:
     serve(settings, taking(str))
     broken = replace(served("take"), input_schema={"type": "object", "allOf": 5})
     text = redact_to_json({"value": MARKER}, limit=1000, secrets=sensitive_fields(broken))
@@ -286,7 +288,7 @@ def test_a_schema_that_cannot_be_read_makes_every_argument_a_secret(settings: An
     ],
     ids=["picture", "parameter", "no type", "not encoded", "large", "prose", "inside"],
 )
-def test_of_a_file_the_media_type_and_the_size_are_recorded(sent: str, recorded: str) -> None:
+def test_media_type_and_size_of_a_file_are_recorded(sent: str, recorded: str) -> None:
     text = redact_to_json({"files": [sent]}, limit=1000, secrets=SensitiveFields())
     assert json.loads(text) == {"files": [recorded]}
 
@@ -297,7 +299,7 @@ def test_of_a_file_the_media_type_and_the_size_are_recorded(sent: str, recorded:
     [10**308, "\\" * 500, ['"' * 90] * 9, [[[10**300] * 3] * 3] * 3],
     ids=["number", "escaped", "texts", "numbers"],
 )
-def test_a_record_is_bounded_wherever_it_is_cut(value: Any, limit: int) -> None:
+def test_record_is_bounded_at_every_cut(value: Any, limit: int) -> None:
     for count in range(limit):
         text = redact_to_json(["x" * count, value], limit=limit, secrets=SensitiveFields())
         assert len(text.encode()) <= limit
@@ -305,13 +307,13 @@ def test_a_record_is_bounded_wherever_it_is_cut(value: Any, limit: int) -> None:
 
 
 @pytest.mark.parametrize(("limit", "count"), [(256, 3), (300, 5), (400, 8)])
-def test_hidden_values_count_as_what_they_are_written_as(limit: int, count: int) -> None:
+def test_hidden_values_count_by_their_replacement(limit: int, count: int) -> None:
     value = [{"password": "x"}] * 100
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields())
     assert text.count(HIDDEN) == count
 
 
-def test_the_beginning_of_what_is_cut_is_recorded() -> None:
+def test_beginning_of_a_cut_text_is_recorded() -> None:
     text = redact_to_json(["ab" * 500, 1], limit=400, secrets=SensitiveFields())
     begun, *rest = json.loads(text)
     assert begun[:30] == "ab" * 15
@@ -320,7 +322,7 @@ def test_the_beginning_of_what_is_cut_is_recorded() -> None:
 
 
 def nested(times: int, around: Callable[[Any], Any]) -> Any:
-    """A text in so many lists or objects."""
+    """Return a text in so many lists or objects."""
     value: Any = "end"
     for _ in range(times):
         value = around(value)
@@ -341,7 +343,7 @@ def nested(times: int, around: Callable[[Any], Any]) -> Any:
     ],
     ids=["texts", "member", "name", "items", "members"],
 )
-def test_each_value_is_cut_to_a_part_of_what_is_left(value: Any, recorded: Any) -> None:
+def test_each_value_is_cut_to_its_share(value: Any, recorded: Any) -> None:
     assert json.loads(redact_to_json(value, limit=256, secrets=SensitiveFields())) == recorded
 
 
@@ -356,13 +358,13 @@ def test_eight_levels_are_recorded(around: Callable[[Any], Any]) -> None:
     assert text.count("a") in (0, 8)
 
 
-def test_what_is_not_json_is_recorded_by_its_type() -> None:
+def test_value_outside_of_json_is_recorded_by_its_type() -> None:
     value = [Decimal("1.5"), {1}, float("nan"), 2**3000, None]
     text = redact_to_json(value, limit=1000, secrets=SensitiveFields())
     assert json.loads(text) == ["(Decimal)", "(set)", "nan", "(int)", None]
 
 
-def test_what_raises_when_it_is_read_is_not_kept(
+def test_value_that_raises_when_read_is_not_kept(
     settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd:

@@ -1,4 +1,4 @@
-"""Calls that nobody reads, or that a person has refused, count and share a row."""
+"""Calls that are too long to review, or that a person has refused, count and share a row."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def said(client: CheckedClient, *texts: str) -> list[str]:
 
 
 def refused_call(client: CheckedClient, *texts: str) -> None:
-    """Have calls wait, and refuse them."""
+    """Queue calls, and refuse them."""
     said(client, *texts)
     judge = get_user_model().objects.create_superuser("judge")
     for pending in PendingCall.objects.all():
@@ -54,7 +54,7 @@ def rows(*columns: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("kind", ["too long", "refused"])
 @pytest.mark.parametrize("elicits", [False, True])
-def test_such_calls_count(
+def test_refused_and_oversized_calls_count(
     kind: str, elicits: bool, user: Any, settings: Any, revision: str
 ) -> None:
     wiping(settings, throttle="5/hour")
@@ -73,7 +73,7 @@ def test_such_calls_count(
 
 
 @pytest.mark.parametrize("texts", [[LONG], [LONG + "1", LONG + "2"]], ids=["same", "others"])
-def test_calls_that_are_too_long_share_a_row(texts: list[str], user: Any, settings: Any) -> None:
+def test_oversized_calls_share_a_row(texts: list[str], user: Any, settings: Any) -> None:
     wiping(settings)
     said(CheckedClient(user=user), *texts * 10)
     said(CheckedClient(user=get_user_model().objects.create_user("eve")), *texts * 3)
@@ -87,14 +87,14 @@ def test_repetitions_of_a_refused_call_share_a_row(user: Any, settings: Any) -> 
     wiping(settings)
     client = CheckedClient(user=user)
     refused_call(client, "a", "b")
-    # Each call that waits has a row of its own.
+    # Each call that waits has a separate row.
     assert rows("times") == [(1,), (1,)]
     said(client, *["a", "b", "a"] * 5)
     calls = PendingCall.objects.order_by("pk").values_list("pk", flat=True)
     assert rows("pending_call_id", "times")[2:] == [(calls[0], 10), (calls[1], 5)]
 
 
-def test_other_arguments_have_another_row(user: Any, settings: Any) -> None:
+def test_calls_with_other_arguments_have_another_row(user: Any, settings: Any) -> None:
     wiping(settings, ARGUMENTS="full")
     client = CheckedClient(user=user)
     said(client, f"1{LONG}", f"2{LONG}", f"1{LONG}")

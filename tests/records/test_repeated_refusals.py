@@ -1,4 +1,4 @@
-"""Refusals that a caller gets again and again are one row a minute, which says how many."""
+"""Refusals that a caller gets repeatedly are one row a minute, with their number."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def uncounted() -> Iterator[None]:
 
 
 def stranger(address: str = "198.51.100.7", **options: Any) -> CheckedClient:
-    """A client without a user, at an address."""
+    """Return a client without a user, at an address."""
     client = CheckedClient(**options)
     client.http.defaults["REMOTE_ADDR"] = address
     return client
 
 
 def call(client: CheckedClient, name: str, **arguments: Any) -> None:
-    """Send a call, whatever comes of it."""
+    """Send a call, and ignore its outcome."""
     message = client.message("tools/call", name=name, arguments=arguments)
     client.send(dumps(message), client.mirrored(message))
 
@@ -45,7 +45,7 @@ def rows(*columns: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("kept", ["redacted", "full"])
-def test_names_that_a_stranger_makes_up_fill_no_table(
+def test_unknown_names_of_anonymous_callers_share_a_row(
     kept: str, asynchronous: bool, user: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": kept}}
@@ -57,10 +57,10 @@ def test_names_that_a_stranger_makes_up_fill_no_table(
     assert rows("tool", "error_code", "times", "arguments") == [
         ("made up 0", "unknown_tool", 40, "")
     ]
-    # What is a tool of theirs is on record, with what they sent.
+    # A call of one of their tools is recorded with its arguments.
     call(stranger(), "look", word=5)
     assert ToolCallRecord.objects.latest("pk").arguments == '{"word": 5}'
-    # Who has logged in has a row for each name.
+    # A user who is logged in has a row for each name.
     for _ in range(3):
         call(CheckedClient(user=user), "one", word="x")
         call(CheckedClient(user=user), "two", word="x")
@@ -94,21 +94,21 @@ def test_each_address_kind_and_minute_has_a_row(
     assert rows("error_code", "times")[-1] == ("unknown_tool", 1)
 
 
-def test_what_is_known_of_refusals_is_bounded(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remembered_refusals_are_bounded(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "MOST", 3)
     serve(settings, look, public=True)
     for number in range(10):
         call(stranger(f"198.51.100.{number}"), "nothing")
     assert len(repeats.refusals._known) <= 4
-    # The newest are still known.
+    # The newest are still remembered.
     call(stranger("198.51.100.9"), "nothing")
     assert ToolCallRecord.objects.latest("pk").times == 2
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_too_many_requests_of_a_stranger_are_one_row(asynchronous: bool, settings: Any) -> None:
+def test_throttled_requests_of_an_anonymous_caller_are_one_row(
+    asynchronous: bool, settings: Any
+) -> None:
     settings.MCP_BRIDGE = {
         "THROTTLE_CLASSES": [f"{DRF}.AnonRateThrottle"],
         "THROTTLE_RATES": {"anon": "2/min"},
@@ -120,7 +120,7 @@ def test_too_many_requests_of_a_stranger_are_one_row(asynchronous: bool, setting
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_site_that_wants_none_of_strangers_has_none(
+def test_refusals_of_anonymous_callers_can_be_left_out(
     asynchronous: bool, user: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {
@@ -135,7 +135,7 @@ def test_a_site_that_wants_none_of_strangers_has_none(
     for name in ("look", "look", "nothing", "look", "look", "look", "look"):
         call(stranger(), name)
     call(stranger("198.51.100.8", token="mcp_wrong"), "look")
-    # A call that ran, and one of a tool of theirs that was wrong.
+    # A call that ran, and an invalid one of one of their tools.
     call(stranger("198.51.100.9"), "look", word=5)
     assert rows("outcome", "error_code") == [("succeeded", ""), ("refused", "invalid")]
     call(CheckedClient(user=user), "nothing")

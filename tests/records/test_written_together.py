@@ -1,4 +1,4 @@
-"""Records that are written together: none is lost or doubled, whatever the database does."""
+"""Records that are written together: none is lost or doubled, for any fault of the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLE = ToolCallRecord._meta.db_table
 place, database = apart.place, apart.database
 
 
-# Of no test's transaction, so that other connections see them.
+# Outside of any test's transaction, so that other connections see them.
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.django_db(transaction=True, databases=["default", "apart"]),
@@ -43,7 +43,7 @@ pytestmark = [
 
 @pytest.fixture
 def lost(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
-    """Counts the records that the log calls lost."""
+    """Count the records that the log calls lost."""
 
     def count() -> int:
         errors = [each for each in caplog.records if each.name == "mcp_bridge.records"]
@@ -55,7 +55,7 @@ def lost(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
 
 @contextmanager
 def locked(database: Path) -> Iterator[sqlite3.Connection]:
-    """Somebody else writes to the database, and takes their time."""
+    """Lock the database by another connection."""
     with closing(sqlite3.connect(database, isolation_level=None, timeout=30)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield other
@@ -64,7 +64,7 @@ def locked(database: Path) -> Iterator[sqlite3.Connection]:
 
 
 def looks(settings: Any, count: int, **options: Any) -> Callable[[], None]:
-    """Makes calls of a read-only tool, after which nobody looks at the records."""
+    """Return a function that makes calls of a read-only tool, without a look at the records."""
     serve(settings, look, read_only=True, public=True, **options)
     tool = served("look")
 
@@ -77,7 +77,7 @@ def looks(settings: Any, count: int, **options: Any) -> Callable[[], None]:
 
 @contextmanager
 def one_bad_record_of_ten(database: Path, settings: Any, failure: str) -> Iterator[None]:
-    """Ten calls are made, and the database takes all records but one for as long as this lasts."""
+    """Make ten calls, and have the database refuse one of the records until the block ends."""
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     with closing(sqlite3.connect(database)) as other:
         other.execute(
@@ -90,11 +90,11 @@ def one_bad_record_of_ten(database: Path, settings: Any, failure: str) -> Iterat
 
 
 def commits(database: Path) -> int:
-    """How often a file of SQLite was changed (its file change counter)."""
+    """Return how often a file of SQLite was changed (its file change counter)."""
     return int.from_bytes(database.read_bytes()[24:28], "big")
 
 
-def test_many_calls_take_few_commits_and_are_all_on_record(database: Path, settings: Any) -> None:
+def test_many_calls_take_few_commits_and_are_all_recorded(database: Path, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     before = commits(database)
     looks(settings, 450)()
@@ -106,13 +106,13 @@ def test_many_calls_take_few_commits_and_are_all_on_record(database: Path, setti
     assert {each.outcome for each in rows} == {"succeeded"}
 
 
-def test_a_record_is_written_soon_though_no_other_follows(database: Path, settings: Any) -> None:
+def test_single_record_is_written_soon(database: Path, settings: Any) -> None:
     make = looks(settings, 1)
     with CaptureQueriesContext(connections["apart"]) as asked:
         make()
     # Not by its caller, who may be so slow that it is written by now.
     assert asked.captured_queries == []
-    # Nor because the thread ends when there is nothing more to do.
+    # Nor because the thread ends when it is idle.
     until = time.monotonic() + IDLE / 2
     while not ToolCallRecord.objects.exists() and time.monotonic() < until:
         time.sleep(0.05)
@@ -120,7 +120,7 @@ def test_a_record_is_written_soon_though_no_other_follows(database: Path, settin
 
 
 @pytest.mark.parametrize("wanted", ["now", "ahead"])
-def test_each_is_written_at_once_where_that_is_wanted(
+def test_each_record_is_written_at_once_if_configured(
     wanted: str, database: Path, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"WRITE": wanted}}
@@ -128,7 +128,7 @@ def test_each_is_written_at_once_where_that_is_wanted(
     assert ToolCallRecord.objects.count() == 3
 
 
-def test_a_transaction_of_the_callers_takes_its_records_with_it(
+def test_rolled_back_transaction_of_the_caller_removes_its_records(
     database: Path, settings: Any
 ) -> None:
     make = looks(settings, 3)
@@ -142,7 +142,7 @@ def test_a_transaction_of_the_callers_takes_its_records_with_it(
     assert not ToolCallRecord.objects.exists()
 
 
-def test_a_client_of_tests_sees_the_record_of_each_call(
+def test_test_client_sees_the_record_of_each_call(
     database: Path, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, look, read_only=True)
@@ -154,7 +154,7 @@ def test_a_client_of_tests_sees_the_record_of_each_call(
     assert ToolCallRecord.objects.latest("pk").outcome == "refused"
 
 
-def test_a_record_that_the_database_refuses_takes_no_other_with_it(
+def test_one_bad_record_does_not_lose_the_batch(
     database: Path, settings: Any, lost: Callable[[], int]
 ) -> None:
     with one_bad_record_of_ten(database, settings, "RAISE(ABORT, 'not this one')"):
@@ -162,7 +162,7 @@ def test_a_record_that_the_database_refuses_takes_no_other_with_it(
     assert (ToolCallRecord.objects.count(), lost()) == (9, 1)
 
 
-def test_a_lock_that_is_held_for_a_while_loses_nothing(
+def test_temporary_lock_loses_nothing(
     database: Path, settings: Any, lost: Callable[[], int]
 ) -> None:
     with locked(database) as other:
@@ -173,7 +173,7 @@ def test_a_lock_that_is_held_for_a_while_loses_nothing(
     assert (ToolCallRecord.objects.count(), lost()) == (5, 0)
 
 
-def test_what_a_lock_keeps_out_is_written_when_it_ends(
+def test_records_behind_a_lock_are_written_afterwards(
     database: Path, settings: Any, lost: Callable[[], int], caplog: pytest.LogCaptureFixture
 ) -> None:
     make = looks(settings, 300)
@@ -181,11 +181,11 @@ def test_what_a_lock_keeps_out_is_written_when_it_ends(
         for _ in range(4):
             make()
             began = time.monotonic()
-            # Asks once more, and waits no longer.
+            # Tries once more, and waits no longer.
             flush()
             assert time.monotonic() - began < 5
         assert not ToolCallRecord.objects.exists()
-        # For as long as it takes, until each is tried alone.
+        # So often that a record which is at fault would be tried alone.
         assert writer._attempts >= 4
     make()
     flush()
@@ -197,10 +197,10 @@ def test_what_a_lock_keeps_out_is_written_when_it_ends(
     assert said[1] == "The waiting records of calls have been written"
 
 
-def test_a_bad_record_does_not_keep_others_from_a_database_that_was_away(
+def test_bad_record_does_not_block_others_after_an_outage(
     database: Path, settings: Any, lost: Callable[[], int]
 ) -> None:
-    # Fails as a lock does, and for good.
+    # Fails as a lock does, and permanently.
     with one_bad_record_of_ten(database, settings, "abs(-9223372036854775807 - 1)"):
         for _ in range(8):
             flush()
@@ -209,7 +209,7 @@ def test_a_bad_record_does_not_keep_others_from_a_database_that_was_away(
     assert (ToolCallRecord.objects.count(), lost()) == (10, 0)
 
 
-def test_no_caller_waits_however_many_records_do(
+def test_callers_do_not_wait_for_any_number_of_records(
     database: Path, settings: Any, lost: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The connections of other threads are new ones.
@@ -229,7 +229,7 @@ def test_no_caller_waits_however_many_records_do(
     assert (ToolCallRecord.objects.count(), lost()) == (count, 0)
 
 
-def test_what_cannot_be_kept_is_lost_and_logged(
+def test_records_beyond_the_limit_are_lost_and_logged(
     database: Path, settings: Any, lost: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("KEPT", "LIMIT"):
@@ -246,7 +246,7 @@ def test_what_cannot_be_kept_is_lost_and_logged(
 
 @pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("then", ["done", "refuse"])
-def test_a_tool_that_acts_while_records_are_locked_out_is_on_record_after_it(
+def test_write_during_a_lock_is_recorded_afterwards(
     then: str,
     required: bool,
     database: Path,
@@ -273,11 +273,11 @@ def test_a_tool_that_acts_while_records_are_locked_out_is_on_record_after_it(
     assert lost() == 0
 
 
-def test_the_end_of_a_call_that_is_locked_out_is_written_later(
+def test_end_of_call_during_a_lock_is_written_later(
     database: Path, modern: CheckedClient, settings: Any, lost: Callable[[], int]
 ) -> None:
     def act() -> str:
-        """Act while somebody else takes the lock."""
+        """Act while another connection takes the lock."""
         other.execute("BEGIN IMMEDIATE")
         return "done"
 
@@ -336,7 +336,7 @@ call_in_script(5)
 """
 
 
-def test_a_script_that_ends_while_the_database_is_locked_leaves_its_records(
+def test_script_that_ends_during_a_lock_leaves_its_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "locked.sqlite3"
@@ -375,7 +375,7 @@ print(ToolCallRecord.objects.count())
 """
 
 
-def test_a_fork_neither_loses_nor_doubles_a_record(
+def test_fork_neither_loses_nor_doubles_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.processes.served_settings")
@@ -383,7 +383,7 @@ def test_a_fork_neither_loses_nor_doubles_a_record(
     assert run_python("-c", FORKING) == f"{5 + 3 * 7 + 3}\n"
 
 
-def test_a_script_that_ends_leaves_its_records(
+def test_script_that_ends_leaves_its_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "script.sqlite3"

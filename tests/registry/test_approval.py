@@ -71,7 +71,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("function", "options"), CHANGES.values(), ids=CHANGES)
-def test_a_changed_tool_is_withheld_until_it_is_approved(
+def test_changed_tool_is_withheld_until_approved(
     function: Any, options: dict[str, Any], settings: Any, root: Any
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -84,7 +84,7 @@ def test_a_changed_tool_is_withheld_until_it_is_approved(
     assert is_served(root)
 
 
-def test_a_tool_changed_back_is_served_again(settings: Any, user: Any) -> None:
+def test_tool_changed_back_is_served_again(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     assert is_served(user)
     serve_as_wipe(settings, wipe_all, **CONFIRMED)
@@ -93,7 +93,7 @@ def test_a_tool_changed_back_is_served_again(settings: Any, user: Any) -> None:
     assert is_served(user)
 
 
-def test_a_tool_that_needs_no_approval_may_change(settings: Any, user: Any) -> None:
+def test_tool_that_needs_no_approval_may_change(settings: Any, user: Any) -> None:
     for function in (wipe, wipe_all):
         serve_as_wipe(settings, function, destructive=True)
         sync_tool_settings(registry.discovered)
@@ -115,9 +115,7 @@ def test_destructive_tools_need_approval_under_approve_destructive(
     assert is_served(user)
 
 
-def test_every_new_tool_waits_for_approval_where_new_tools_are_disabled(
-    settings: Any, user: Any
-) -> None:
+def test_new_tools_wait_for_approval_under_new_tools_disabled(settings: Any, user: Any) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_as_wipe(settings, wipe)
     assert not is_served(user)
@@ -128,7 +126,7 @@ def test_every_new_tool_waits_for_approval_where_new_tools_are_disabled(
     assert is_served(user)
 
 
-def test_a_changed_tool_is_served_with_a_warning_under_debug(
+def test_changed_tool_is_served_with_a_warning_under_debug(
     settings: Any, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -144,7 +142,7 @@ def test_a_changed_tool_is_served_with_a_warning_under_debug(
     assert not is_served(user)
 
 
-def test_a_tool_whose_definition_cannot_be_recorded_is_withheld(
+def test_tool_whose_definition_cannot_be_recorded_is_withheld(
     settings: Any, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -160,9 +158,7 @@ def test_a_tool_whose_definition_cannot_be_recorded_is_withheld(
     assert not ToolSetting.objects.filter(name="wipe")
 
 
-def test_a_new_tool_of_a_running_site_is_approved_by_its_first_request(
-    settings: Any, user: Any
-) -> None:
+def test_new_tool_is_approved_by_its_first_request(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     assert is_served(user)
     setting = ToolSetting.objects.get(name="wipe")
@@ -170,7 +166,7 @@ def test_a_new_tool_of_a_running_site_is_approved_by_its_first_request(
     assert setting.approved == canonical_definition(served("wipe"))
 
 
-def test_a_new_tool_has_the_status_that_the_next_request_gives_it(settings: Any, user: Any) -> None:
+def test_status_of_a_new_tool_predicts_the_next_request(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for setting in (None, ToolSetting.objects.create(name="wipe")):
         assert status_of(served("wipe"), setting) is ToolStatus.SERVED
@@ -180,7 +176,7 @@ def test_a_new_tool_has_the_status_that_the_next_request_gives_it(settings: Any,
     assert status_of(served("wipe"), None) is ToolStatus.NEW
 
 
-def test_an_approved_definition_is_not_approved_again(settings: Any) -> None:
+def test_approved_definition_is_not_approved_again(settings: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for _ in range(2):
         sync_tool_settings(registry.discovered)
@@ -189,7 +185,7 @@ def test_an_approved_definition_is_not_approved_again(settings: Any) -> None:
     assert ToolSetting.objects.get(name="wipe").approved_at == setting.approved_at
 
 
-def test_a_definition_is_made_once_for_its_row(settings: Any) -> None:
+def test_definition_is_made_once_for_its_row(settings: Any) -> None:
     written = []
 
     class Text:

@@ -36,7 +36,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("confirm", [False, True])
 @pytest.mark.parametrize("reason", HIDDEN)
-def test_a_hidden_tool_takes_the_work_of_an_unknown_name(
+def test_hidden_tool_takes_the_work_of_an_unknown_name(
     reason: str, confirm: bool, settings: Any, user: Any
 ) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
@@ -46,7 +46,7 @@ def test_a_hidden_tool_takes_the_work_of_an_unknown_name(
     client = CheckedClient(token=Token.objects.issue(user=user, name="t")[1])
 
     def work(name: str) -> tuple[int, list[str]]:
-        """The function calls and the queries of a call."""
+        """Return the number of function calls, and the queries, of a call."""
         body = client.message("tools/call", name=name, arguments={"folder": "a"})
         sent, headers = dumps(body), client.mirrored(body)
         with CaptureQueriesContext(connection) as asked:
@@ -55,17 +55,17 @@ def test_a_hidden_tool_takes_the_work_of_an_unknown_name(
         return count, [query["sql"].partition(" ")[0] for query in asked]
 
     # The least of several: the first round fills caches and inserts the rows that others count on,
-    # and the garbage collector runs in any.
+    # and the garbage collector may run in any.
     found = [(work("wipe"), work("nope")) for _ in range(5)]
     hidden, unknown = map(min, zip(*found[1:], strict=True))
     assert hidden == unknown
-    # Repeated ones are counted on the first.
+    # Repetitions are counted in the first record.
     codes = ToolCallRecord.objects.order_by("pk").values_list("error_code", flat=True)
     assert list(codes) == [reason, "unknown_tool"]
 
 
 def forbidden(name: str) -> Any:
-    """A tool that the caller may not use."""
+    """Return a tool that the caller may not use."""
 
     def tool() -> None:
         """Do it."""
@@ -80,7 +80,7 @@ NAMES = ["by_permission", "by_two_permissions", "by_group", "elsewhere", "switch
 
 @pytest.fixture
 def forbidding(settings: Any) -> None:
-    """Tools that a caller may not use, each for a reason of its own, beside one that all may."""
+    """Serve tools that a caller may not use, each for another reason, beside one open to all."""
     settings.MCP_BRIDGE = {
         "STATE_MAX_AGE": 3600,
         "TOOLSETS": {"default": {"tools": ["by_*", "free", "switched_off"]}},
@@ -98,7 +98,7 @@ def forbidding(settings: Any) -> None:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("credential", ["none", "token", "token for a tool", "session"])
-def test_what_is_forbidden_takes_the_work_of_an_unknown_name(
+def test_forbidden_tool_takes_the_work_of_an_unknown_name(
     credential: str, asynchronous: bool, forbidding: None, user: Any, settings: Any
 ) -> None:
     if asynchronous:
@@ -118,7 +118,7 @@ def test_what_is_forbidden_takes_the_work_of_an_unknown_name(
             response = client.send(sent, headers)
         if credential != "none":
             assert response.json()["error"]["message"] == f"Unknown tool: {name}"
-        # Without what they are about.
+        # Without their parameters.
         return sorted(re.sub(r"'[^']*'|s?\d\w*", "?", query["sql"]) for query in asked)
 
     queries("warms up")

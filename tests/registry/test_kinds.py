@@ -1,4 +1,4 @@
-"""Features of another kind than tools: their settings, pages, rules and toolsets are their own."""
+"""Features of another kind than tools, with separate settings, pages, rules and toolsets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Note(Feature):
 
 
 class Notes(Source):
-    """Two notes and a tool, of which one note has the name of the tool."""
+    """A source of two notes and a tool; one of the notes has the name of the tool."""
 
     def tools(self) -> Sequence[Feature]:
         rule = AccessRule(permissions=("auth.view_user",))
@@ -79,7 +79,7 @@ def test_tools_are_listed_without_other_kinds(modern: CheckedClient) -> None:
     assert [each["name"] for each in modern.list_tools()] == ["both"]
 
 
-def test_a_page_has_one_kind() -> None:
+def test_page_has_one_kind() -> None:
     rules = frozenset(each.access for each in registry.snapshot)
     page = registry.snapshot.page("note", rules, None, LATEST)
     assert page.array == (
@@ -96,27 +96,27 @@ def test_one_policy_decides_on_every_kind() -> None:
     assert [each.key for each in allowed] == [("note", "both"), ("tool", "both")]
 
 
-def test_a_credential_of_some_tools_opens_no_other_kind() -> None:
+def test_credential_limited_to_tools_opens_no_other_kind() -> None:
     class Limited:
         allowed_tools = frozenset({"both"})
 
     assert [each.key for each in opened_by(Limited(), registry.snapshot)] == [("tool", "both")]
 
 
-def test_a_toolset_holds_every_kind(settings: Any) -> None:
+def test_toolset_holds_every_kind(settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "TOOLSETS": {"few": {"tools": ["bo*"]}}}
     part = registry.snapshot.of("few")
     assert part is not None
     assert [each.key for each in part] == [("note", "both"), ("tool", "both")]
 
 
-def test_another_kind_is_checked_for_what_it_has() -> None:
+def test_another_kind_is_checked_for_its_own_members() -> None:
     assert lint(Note(name="fine", description="Fine.")) == []
     found = [message.id for message in lint(Note(name="not fine", description="Fine."))]
     assert found == ["mcp_bridge.W006"]
 
 
-def test_pages_of_tools_leave_other_kinds_alone() -> None:
+def test_pages_of_tools_omit_other_kinds() -> None:
     assert [entry.setting.key for entry in entries() if entry.tool] == [("tool", "both")]
     with CaptureQueriesContext(connection) as captured:
         entries()
@@ -124,7 +124,7 @@ def test_pages_of_tools_leave_other_kinds_alone() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_older_code_finds_the_settings_of_tools_alone() -> None:
+def test_older_code_finds_only_the_settings_of_tools() -> None:
     for kind in ("tool", "note"):
         ToolSetting.objects.get_or_create(kind=kind, name="both")
     try:
@@ -136,7 +136,7 @@ def test_older_code_finds_the_settings_of_tools_alone() -> None:
         call_command("migrate", "mcp_bridge", verbosity=0)
 
 
-def test_a_tool_of_another_kind_is_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feature_of_another_kind_is_not_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Odd(Tool):
         kind: str = "odd"  # type: ignore[misc]

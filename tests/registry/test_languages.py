@@ -1,4 +1,4 @@
-"""Definitions are kept by language only where it makes a difference, and not for every language."""
+"""Definitions are kept by language only if they differ, and not for every language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANGUAGES = [code for code, _ in global_settings.LANGUAGES][:99]
 
 
 class Spoken:
-    """A text that is another one in each language."""
+    """A text that differs in each language."""
 
     def __str__(self) -> str:
         return f"In {translation.get_language()}"
@@ -37,7 +37,7 @@ def titles(client: CheckedClient, language: str) -> set[str | None]:
 
 
 def kept() -> int:
-    """How many texts the snapshot keeps."""
+    """Return how many texts the snapshot keeps."""
     snapshot = registry.snapshot
     caches = [each for each in vars(snapshot).values() if hasattr(each, "cache_info")]
     assert caches
@@ -55,9 +55,7 @@ def test_plain_texts_are_kept_once_for_all_languages(
     assert kept() == 10 + 1
 
 
-def test_lazy_texts_are_kept_for_some_languages_and_other_texts_once(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_lazy_texts_are_kept_for_some_languages_only(settings: Any, modern: CheckedClient) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     server = serve(settings, *map(numbered, range(10)))
     server.register_procedure(mcp_tool(title=lazystr(Spoken()))(numbered(99)), name="give_99")

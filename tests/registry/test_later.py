@@ -1,4 +1,4 @@
-"""Tools whose types read from the database when they are made, before it has what they read."""
+"""Tools whose types read the database when they are built, before it has the tables or rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def animal() -> Iterator[Any]:
-    """A model whose table is not there yet."""
+    """Return a model without its table."""
     with isolate_apps("testproject.newsroom"):
 
         class Animal(models.Model):
@@ -76,14 +76,14 @@ def first_of(model: Any) -> Any:
 
 @pytest.fixture(params=[form_of, serializer_of])
 def take(request: Any, animal: Any, settings: Any) -> Any:
-    """A tool that waits for the table, beside one that does not."""
+    """Serve a tool that waits for the table, beside one that does not."""
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 0.01}
     take = taking(request.param(animal))
     serve(settings, take, giving(int, 1))
     return take
 
 
-def test_a_tool_without_its_tables_is_withheld_with_a_warning(take: Any) -> None:
+def test_tool_without_its_tables_is_withheld_with_a_warning(take: Any) -> None:
     assert names() == ["give"]
     (message,) = messages("mcp_bridge.W019")
     assert "take (tests/support/serving.py" in message
@@ -92,7 +92,7 @@ def test_a_tool_without_its_tables_is_withheld_with_a_warning(take: Any) -> None
     assert not [each for each in registry.discovered.messages if each.is_serious()]
 
 
-def test_it_is_served_by_a_running_process_once_they_are_there(
+def test_running_process_serves_it_once_they_exist(
     take: Any, animal: Any, modern: CheckedClient
 ) -> None:
     assert [tool["name"] for tool in modern.list_tools()] == ["give"]
@@ -106,9 +106,7 @@ def test_it_is_served_by_a_running_process_once_they_are_there(
     assert messages("mcp_bridge.W019") == []
 
 
-def test_it_is_written_down_by_the_migration_that_makes_them(
-    take: Any, animal: Any, settings: Any
-) -> None:
+def test_migration_that_makes_the_tables_records_it(take: Any, animal: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     assert names() == ["give"]
     migrate(animal)
@@ -117,7 +115,7 @@ def test_it_is_written_down_by_the_migration_that_makes_them(
     assert apps.get_model("mcp_bridge.ToolSetting").objects.filter(name="take").exists()
 
 
-def test_a_row_that_is_missing_is_waited_for_as_well(animal: Any, settings: Any) -> None:
+def test_tool_waits_for_a_missing_row_as_well(animal: Any, settings: Any) -> None:
     migrate(animal)
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 0}
     serve(settings, taking(first_of(animal)))

@@ -28,7 +28,7 @@ for _ in range(20):
 
 
 def tool(**changes: Any) -> Tool:
-    """A tool without an error, changed."""
+    """Return a tool without an error, changed."""
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": "An a."}}}
     correct = Tool(
         name="find",
@@ -49,7 +49,7 @@ def found(checked: Tool) -> list[str]:
     return [str(finding.id).removeprefix("mcp_bridge.") for finding in lint(checked)]
 
 
-def test_a_correct_tool_gives_no_findings() -> None:
+def test_correct_tool_has_no_findings() -> None:
     assert lint(tool()) == []
 
 
@@ -80,7 +80,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("changes", "rule"), ERRORS.values(), ids=ERRORS)
-def test_an_error_is_found_by_one_rule(changes: dict[str, Any], rule: str) -> None:
+def test_error_is_found_by_one_rule(changes: dict[str, Any], rule: str) -> None:
     assert found(tool(**changes)) == [rule]
     (finding,) = lint(tool(**changes))
     assert finding.msg.startswith(tool(**changes).name)
@@ -104,22 +104,22 @@ def test_every_rule_has_an_error_here() -> None:
         {"input_schema": holding({"type": "object", "examples": [{"$ref": "urn:x"}]})},
     ],
 )
-def test_an_allowed_definition_has_no_findings(changes: dict[str, Any]) -> None:
+def test_permitted_definition_has_no_findings(changes: dict[str, Any]) -> None:
     assert lint(tool(**changes)) == []
 
 
-def test_default_without_a_time_zone_is_left_to_the_hint() -> None:
+def test_default_without_a_time_zone_is_accepted() -> None:
     member = {"type": "string", "format": "date-time", "default": "2026-01-01T00:00:00"}
     assert lint(tool(input_schema=holding(member))) == []
 
 
 @pytest.mark.parametrize("schema", [{"properties": []}, {"allOf": 5}, {"default": {1}}])
-def test_a_value_that_is_no_schema_is_a_finding_and_stops_nothing(schema: dict[str, Any]) -> None:
+def test_invalid_schema_is_a_finding_and_stops_nothing(schema: dict[str, Any]) -> None:
     broken = tool(input_schema={"type": "object", **schema})
     assert any("cannot be read" in finding.msg for finding in lint(broken))
 
 
-def test_default_is_held_to_what_its_schema_refers_to() -> None:
+def test_default_is_checked_by_the_referenced_schema() -> None:
     member = {"$ref": "#/$defs/n", "default": "x", "title": "A"}
     schema = {**holding(member), "$defs": {"n": {"type": "integer"}}}
     (finding,) = lint(tool(input_schema=schema))
@@ -130,7 +130,7 @@ NEWSROOM = {"ROOT_URLCONF": "testproject.urls", "MCP_BRIDGE": newsroom.MCP_BRIDG
 
 
 @pytest.mark.parametrize("site", [{}, NEWSROOM], ids=["tests", "newsroom"])
-def test_the_sites_of_this_project_have_no_warnings(site: dict[str, Any]) -> None:
+def test_sites_of_this_project_have_no_warnings(site: dict[str, Any]) -> None:
     with override_settings(**site):
         minor = [finding for each in registry.discovered for finding in lint(each)]
     assert all(finding.level == checks.INFO for finding in minor)
@@ -141,7 +141,7 @@ def messages() -> list[str]:
     return [str(each.id) for each in checks.run_checks(tags=["mcp_bridge"])]
 
 
-def test_finding_is_a_system_check_with_the_place_and_a_hint(settings: Any) -> None:
+def test_finding_is_a_system_check_with_a_hint(settings: Any) -> None:
     serve(settings, taking(Annotated[int, Field(le=5)]), input_schema=holding({"minimum": 1}))
     assert messages() == []
     broken = {**holding({"maximum": 1, "default": 2}), "required": []}
@@ -159,7 +159,7 @@ def run(*arguments: str) -> str:
 
 
 @override_settings(**NEWSROOM)
-def test_lint_of_the_newsroom_is_clean_and_tells_what_the_tools_cost() -> None:
+def test_lint_of_the_newsroom_is_clean_and_prints_sizes() -> None:
     lines = run("--fail-level", "INFO").splitlines()
     total = sum(budget(each) for each in registry.discovered)
     assert len(lines) == len(registry.discovered) + 1
@@ -174,7 +174,7 @@ def test_lint_shows_the_largest_definition_first(settings: Any) -> None:
     assert other.endswith("  give")
 
 
-def test_lint_fails_from_the_level_that_was_asked_for(settings: Any) -> None:
+def test_lint_fails_from_the_requested_level(settings: Any) -> None:
     serve(settings, taking(int))
     assert "INFO mcp_bridge.I001: take (tests/support/serving.py:" in run()
     with pytest.raises(CommandError, match="1 of 1 findings must be fixed"):
@@ -185,13 +185,13 @@ def test_lint_fails_from_the_level_that_was_asked_for(settings: Any) -> None:
     assert "WARNING mcp_bridge.W008" in run("--fail-level", "ERROR")
 
 
-def test_lint_tells_what_was_left_out_too(settings: Any) -> None:
+def test_lint_reports_omitted_tools_too(settings: Any) -> None:
     serve(settings, taking(int), input_schema={"type": "array"})
     with pytest.raises(CommandError, match="1 of 1 findings"):
         run("--fail-level", "ERROR")
 
 
-def test_lint_is_silent_on_what_the_site_silenced(settings: Any) -> None:
+def test_lint_omits_silenced_findings(settings: Any) -> None:
     settings.SILENCED_SYSTEM_CHECKS = ["mcp_bridge.I001"]
     serve(settings, taking(int))
     assert "I001" not in run("--fail-level", "INFO")
@@ -202,7 +202,7 @@ def test_tokens_are_bytes_by_four(text: str, about: int) -> None:
     assert tokens_of({"a": text}) == about
 
 
-def test_a_list_is_too_long_by_its_tools_or_by_its_tokens() -> None:
+def test_list_is_too_long_by_tools_or_tokens() -> None:
     assert lint_list("All tools", 128, 25_000) == []
     for too_long in ((129, 1), (1, 25_001)):
         (message,) = lint_list("All tools", *too_long)

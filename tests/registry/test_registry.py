@@ -56,7 +56,7 @@ def documented(text: str) -> Any:
         (giving(int, 1), {}),
     ],
 )
-def test_a_definition_changes_the_fingerprint(
+def test_changed_definition_changes_the_fingerprint(
     function: Any, options: dict[str, Any], settings: Any
 ) -> None:
     before = fingerprint(settings, taking(int))
@@ -69,7 +69,7 @@ def test_access_does_not_change_the_fingerprint(options: dict[str, Any], setting
     assert fingerprint(settings, taking(int), **options) == before
 
 
-def test_a_snapshot_is_ordered_by_name_and_knows_its_tools(settings: Any) -> None:
+def test_snapshot_is_ordered_by_name(settings: Any) -> None:
     serve(settings, taking(int), giving(int, 1))
     snapshot = registry.snapshot
     assert [tool.name for tool in snapshot] == ["give", "take"]
@@ -82,7 +82,7 @@ def test_a_snapshot_is_ordered_by_name_and_knows_its_tools(settings: Any) -> Non
     assert registry.snapshot is snapshot
 
 
-def test_a_reload_makes_a_new_snapshot(settings: Any) -> None:
+def test_reload_makes_a_new_snapshot(settings: Any) -> None:
     serve(settings, taking(int))
     snapshot = registry.snapshot
     registry.reload()
@@ -90,7 +90,7 @@ def test_a_reload_makes_a_new_snapshot(settings: Any) -> None:
     assert [tool.name for tool in snapshot] == ["take"]
 
 
-def test_tools_are_read_again_only_after_a_setting_that_names_them(settings: Any) -> None:
+def test_tools_are_reread_only_after_a_related_setting_changed(settings: Any) -> None:
     serve(settings, taking(int))
     take = registry.snapshot.tools.get("take")
     settings.MCP_BRIDGE = {"PAGE_SIZE": 5}
@@ -100,7 +100,7 @@ def test_tools_are_read_again_only_after_a_setting_that_names_them(settings: Any
 
 
 class CountedSource(Source):
-    """A source that says how often its tools were read."""
+    """A source that reports how often its tools were read."""
 
     read = 0
 
@@ -123,7 +123,7 @@ def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: Check
 
 
 class MovingSource(CountedSource):
-    """A source whose tools are rows, of which a generation of their own tells."""
+    """A source whose tools are rows, with its own generation as version."""
 
     rows = ["one"]
 
@@ -135,7 +135,7 @@ class MovingSource(CountedSource):
         return generations.get(Generation.SOURCES)
 
 
-def test_a_source_is_read_again_when_its_version_moves(
+def test_source_is_read_again_when_its_version_changes(
     settings: Any, modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(settings, taking(int))
@@ -171,7 +171,7 @@ class FailingSource(Source):
         (OperationalError("no such table: x"), "mcp_bridge.W018", "no such table: x."),
     ],
 )
-def test_of_a_source_that_fails_the_others_are_served(
+def test_failing_source_does_not_affect_others(
     reason: Exception, id: str, told: str, settings: Any, modern: CheckedClient
 ) -> None:
     serve(settings, taking(int))

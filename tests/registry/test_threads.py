@@ -1,4 +1,4 @@
-"""No thread waits for another one, and none for itself."""
+"""Threads that neither block each other nor themselves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wipe(folder: str) -> str:
 
 
 class Running(Thread):
-    """Runs a function in a thread that does not keep the process from its end."""
+    """A function in a thread that does not keep the process from its end."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(daemon=True)
@@ -76,7 +76,7 @@ def read_in_another_thread() -> None:
 
 
 @pytest.mark.parametrize("receiver", [read, read_in_another_thread])
-def test_a_receiver_may_read_the_snapshot_while_a_new_tool_is_approved(
+def test_receiver_may_read_the_snapshot_during_an_approval(
     receiver: Callable[[], None], settings: Any, user: Any
 ) -> None:
     serve(settings, wipe, confirm=True)
@@ -85,9 +85,7 @@ def test_a_receiver_may_read_the_snapshot_while_a_new_tool_is_approved(
         assert [tool["name"] for tool in listed] == ["wipe"]
 
 
-def test_a_change_holds_though_a_receiver_reads_before_it_is_written(
-    settings: Any, user: Any
-) -> None:
+def test_change_applies_though_a_receiver_reads_before_it(settings: Any, user: Any) -> None:
     serve(settings, wipe)
     client = CheckedClient(user=user)
     setting = set_tool("wipe")
@@ -100,7 +98,9 @@ def test_a_change_holds_though_a_receiver_reads_before_it_is_written(
 
 @pytest.fixture
 def reading(settings: Any) -> Iterator[Callable[[], None]]:
-    """Begins to read the snapshot in another thread, whose first query ends with the test."""
+    """
+    Begin to read the snapshot in another thread, and hold its first query until the test ends.
+    """
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 60}
     serve(settings, wipe)
     over, threads = Event(), []
@@ -127,7 +127,7 @@ def reading(settings: Any) -> Iterator[Callable[[], None]]:
 
 
 def read_counted() -> tuple[Snapshot, int]:
-    """The snapshot and how many queries it took, in a thread that may not wait."""
+    """Return the snapshot and how many queries it took, in a thread that may not wait."""
 
     def counted() -> tuple[Snapshot, int]:
         with CaptureQueriesContext(connection) as asked:
@@ -138,7 +138,7 @@ def read_counted() -> tuple[Snapshot, int]:
 
 
 @pytest.mark.parametrize(("age", "queries"), [(29, 0), (31, 0), (59, 0), (61, 1), (1e6, 1)])
-def test_while_one_thread_reads_the_others_go_on_until_the_state_is_too_old(
+def test_other_threads_use_the_old_state_during_a_read(
     age: float, queries: int, reading: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -151,7 +151,7 @@ def test_while_one_thread_reads_the_others_go_on_until_the_state_is_too_old(
     assert read_counted() == (before, queries)
 
 
-def test_a_slow_first_query_holds_up_no_other_thread(reading: Callable[[], None]) -> None:
+def test_slow_first_query_delays_no_other_thread(reading: Callable[[], None]) -> None:
     registry.reload()
     reading()
     assert read_counted()[1] == 3

@@ -38,7 +38,7 @@ def listed(client: CheckedClient) -> list[str]:
     return [tool["name"] for tool in client.list_tools()]
 
 
-def test_a_disabled_tool_is_unknown_and_on_again_when_enabled(client: CheckedClient) -> None:
+def test_disabled_tool_is_unknown_until_enabled(client: CheckedClient) -> None:
     setting = set_tool("add", enabled=False)
     assert listed(client) == ["ping"]
     with pytest.raises(MCPError, match="Unknown tool: add"):
@@ -49,7 +49,7 @@ def test_a_disabled_tool_is_unknown_and_on_again_when_enabled(client: CheckedCli
     assert text_of(client.call_tool("add", {"a": 1, "b": 2})) == "3"
 
 
-def test_a_tool_for_groups_is_unknown_to_everybody_else(user: Any) -> None:
+def test_tool_for_groups_is_unknown_to_others(user: Any) -> None:
     editors = Group.objects.create(name="editors")
     set_tool("add").groups.add(editors)
     superuser = get_user_model().objects.create_superuser("root")
@@ -60,7 +60,7 @@ def test_a_tool_for_groups_is_unknown_to_everybody_else(user: Any) -> None:
 
 
 @pytest.mark.parametrize("emptied", ["deleted", "removed"])
-def test_a_tool_whose_groups_are_gone_is_served_to_nobody(user: Any, emptied: str) -> None:
+def test_tool_whose_groups_are_gone_is_hidden(user: Any, emptied: str) -> None:
     editors = Group.objects.create(name="editors")
     user.groups.add(editors)
     setting = set_tool("add")
@@ -74,7 +74,7 @@ def test_a_tool_whose_groups_are_gone_is_served_to_nobody(user: Any, emptied: st
     assert listed(client) == ["ping"]
 
 
-def test_a_public_tool_for_groups_is_public_no_more(settings: Any, user: Any) -> None:
+def test_public_tool_for_groups_is_not_public(settings: Any, user: Any) -> None:
     serve(settings, ping, public=True)
     assert listed(CheckedClient()) == ["ping"]
     set_tool("ping", restricted=True)
@@ -100,7 +100,7 @@ def test_models_read_the_administrators_title_and_description(modern: CheckedCli
     assert modern.call_tool("add", {"a": 1, "b": 2})["structuredContent"] == {"result": 3}
 
 
-def test_a_setting_without_a_tool_changes_nothing(modern: CheckedClient) -> None:
+def test_setting_without_a_tool_changes_nothing(modern: CheckedClient) -> None:
     set_tool("gone", enabled=False)
     assert listed(modern) == ["add", "ping"]
 
@@ -137,9 +137,7 @@ def by_groups(setting: ToolSetting) -> None:
 @pytest.mark.parametrize(
     "change", [by_save, by_update, by_bulk_update, by_bulk_create, by_fixture, by_groups]
 )
-def test_a_change_holds_at_once_by_whichever_way_it_is_written(
-    change: Any, modern: CheckedClient
-) -> None:
+def test_every_way_of_writing_a_change_applies_at_once(change: Any, modern: CheckedClient) -> None:
     setting = set_tool("add")
     assert listed(modern) == ["add", "ping"]
     before = Generation.current()
@@ -159,7 +157,7 @@ class ReadsElsewhere:
 
 
 @pytest.mark.parametrize("change", [by_update, by_bulk_update, by_bulk_create])
-def test_many_rows_are_written_where_the_router_writes(
+def test_many_rows_are_written_to_the_routers_database(
     change: Any,
     modern: CheckedClient,
     settings: Any,
@@ -182,7 +180,7 @@ def test_many_rows_are_written_where_the_router_writes(
     assert listed(modern) == ["ping"]
 
 
-def test_deleting_a_setting_brings_the_defaults_back(modern: CheckedClient) -> None:
+def test_deleting_a_setting_restores_the_defaults(modern: CheckedClient) -> None:
     setting = set_tool("add", enabled=False)
     assert listed(modern) == ["ping"]
     setting.delete()

@@ -1,4 +1,4 @@
-"""A batch may do no more than as many requests would."""
+"""A batch is limited like the same number of single requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No count, and a clock of the throttles that stands still."""
+    """Clear the counts, and stop the clock of the throttles."""
     monkeypatch.setattr(SimpleRateThrottle, "timer", lambda throttle: 1_000_000_020.0)
     cache.clear()
     RAN.clear()
@@ -46,7 +46,7 @@ async def wait(size: int) -> str:
 
 @pytest.fixture(params=[False, True], ids=["wsgi", "asgi"])
 def site(request: pytest.FixtureRequest, settings: Any, user: Any) -> Callable[..., CheckedClient]:
-    """Serves the tools with settings; a client that may send batches."""
+    """Serve the tools with settings; return a client that may send batches."""
 
     def served(**options: Any) -> CheckedClient:
         settings.MCP_BRIDGE = options
@@ -66,7 +66,7 @@ def listing(id: Any) -> dict[str, Any]:
 
 
 def send(client: CheckedClient, *messages: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers to a batch, in their order."""
+    """Return the answers to a batch, in their order."""
     response = client.send(dumps(list(messages)))
     assert response.status_code == 200
     answers: list[dict[str, Any]] = response.json()
@@ -90,35 +90,33 @@ def test_each_request_of_a_batch_counts_against_the_endpoint(tool: str, site: An
     assert codes(answers) == [None] * 7 + [429] * 3
     assert answers[7]["error"]["message"] == "Too many requests. Retry after 60 seconds."
     assert len(RAN) == 7
-    # What comes after it has nothing left either, and one row says it of them all.
+    # The next request exceeds the rate as well, and one row records all refusals.
     assert client.send(dumps(call(1))).status_code == 429
     assert ToolCallRecord.objects.filter(error_code="throttled").count() == 1
 
 
-def test_several_batches_have_one_count(site: Any) -> None:
+def test_several_batches_share_one_count(site: Any) -> None:
     client = site(**limited("5/min"))
     assert codes(send(client, call(1), listing(2), call(3))) == [None] * 3
     assert codes(send(client, listing(1), call(2), listing(3))) == [None, None, 429]
 
 
-def test_what_asks_nothing_is_not_counted(site: Any) -> None:
+def test_notifications_are_not_counted(site: Any) -> None:
     client = site(**limited("2/min"))
     assert codes(send(client, call(1), *[NOTIFICATION] * 5, call(2))) == [None, None]
 
 
-def test_each_result_of_a_batch_has_its_bytes(site: Any) -> None:
+def test_result_limit_applies_to_each_call_of_a_batch(site: Any) -> None:
     client = site(MAX_RESULT_BYTES=4_000)
     answers = send(client, call(1, size=2900), call(2, size=9000), call(3, size=2900))
     assert [each["result"]["isError"] for each in answers] == [False, True, False]
-    # What was too long has left nothing behind.
+    # The call whose result was too long has been rolled back.
     assert Group.objects.count() == 2
 
 
-def test_the_text_of_an_error_is_no_longer_than_what_can_be_sent(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_text_of_an_error_is_cut_to_the_limit(settings: Any, modern: CheckedClient) -> None:
     def complain() -> str:
-        """Say what is wrong, at length."""
+        """Fail with a long text."""
         from mcp_bridge import ToolError
 
         raise ToolError("\0" * 50_000)

@@ -1,4 +1,4 @@
-"""Calls in process, without HTTP: as a client's call is made."""
+"""Calls in process, without HTTP, made as a client's call is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def outcomes() -> list[str]:
     return list(ToolCallRecord.objects.order_by("pk").values_list("outcome", flat=True))
 
 
-def test_a_call_is_checked_run_and_recorded(user: Any, settings: Any) -> None:
+def test_call_is_checked_run_and_recorded(user: Any, settings: Any) -> None:
     serve(settings, write)
     tool, context = served("write"), Context(user=user)
     done = call(tool, {"name": "staff"}, context)
@@ -55,7 +55,7 @@ def test_a_call_is_checked_run_and_recorded(user: Any, settings: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_coroutine_is_awaited(user: Any, settings: Any) -> None:
+def test_coroutine_is_awaited(user: Any, settings: Any) -> None:
     serve(settings, write, awrite)
     for name in ("write", "awrite"):
         result: Any = async_to_sync(acall)(served(name), {"name": name}, Context(user=user))
@@ -64,7 +64,7 @@ def test_a_coroutine_is_awaited(user: Any, settings: Any) -> None:
     ToolCallRecord.objects.all().delete()
 
 
-def test_a_tool_is_found_for_those_who_may_call_it(user: Any, settings: Any) -> None:
+def test_tool_is_found_only_by_permitted_callers(user: Any, settings: Any) -> None:
     serve(settings, write)
     result = call_named(MCPServer(), "write", {"name": "staff"}, Context(user=user))
     assert isinstance(result, CallToolResult)
@@ -73,7 +73,7 @@ def test_a_tool_is_found_for_those_who_may_call_it(user: Any, settings: Any) -> 
     assert outcomes() == ["succeeded", "refused"]
 
 
-def test_a_question_comes_back_as_a_result(user: Any, settings: Any) -> None:
+def test_question_is_returned_as_a_result(user: Any, settings: Any) -> None:
     RUNS.clear()
     serve(settings, wipe, confirm=True)
     registry.forget()
@@ -86,14 +86,14 @@ def test_a_question_comes_back_as_a_result(user: Any, settings: Any) -> None:
     assert (result.is_error, RUNS) == (False, [("all", 1)])
 
 
-# MCP 2026-07-28, "_meta": labels that are divided by dots, a slash, and a name.
+# MCP 2026-07-28, "_meta": labels separated by dots, a slash, and a name.
 META_KEY = re.compile(
     r"([a-z]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?/[a-z0-9]([\w.-]*[a-z0-9])?", re.I
 )
 
 
 @pytest.mark.requirement("meta.own-keys")
-def test_keys_of_our_own_in_meta_are_named_as_mcp_wants(user: Any, settings: Any) -> None:
+def test_own_keys_of_meta_follow_the_rules_of_mcp(user: Any, settings: Any) -> None:
     def add(numbers: list[int]) -> int:
         """Add up."""
         return sum(numbers)

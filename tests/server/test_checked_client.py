@@ -1,4 +1,4 @@
-"""The client whose answers are checked finds what the official models do not allow."""
+"""The client with checked answers finds content that the official models do not allow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def resource() -> EmbeddedResource:
 
 
 @pytest.mark.parametrize("function", [priority, audience, resource])
-def test_content_that_no_schema_allows_is_found_in_every_revision(
+def test_invalid_content_is_found_in_every_revision(
     function: Callable[[], Any], client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function)

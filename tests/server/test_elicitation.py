@@ -1,4 +1,4 @@
-"""Tools that ask their client in the middle of a call."""
+"""Tools that ask their client during a call."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def asker(user: Any, settings: Any) -> CheckedClient:
 
 
 def rounds(client: CheckedClient, name: str, arguments: Any, *answers: Any) -> dict[str, Any]:
-    """Answer one question after the other; returns the last result."""
+    """Answer one question after the other; return the last result."""
     params = {"name": name, "arguments": arguments}
     result = client.post("tools/call", **params)
     for answer in answers:
@@ -98,7 +98,7 @@ SEATS = {"seats": 2, "day": "2026-12-24", "extras": ["dog"], "price": 10}
 
 @pytest.mark.parametrize("atomic", [True, False])
 @pytest.mark.django_db(transaction=True)
-def test_a_tool_asks_several_times_and_keeps_what_it_wrote_last(
+def test_tool_asks_repeatedly_and_only_the_last_run_commits(
     asker: CheckedClient, atomic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)
@@ -112,7 +112,7 @@ def test_a_tool_asks_several_times_and_keeps_what_it_wrote_last(
     assert Group.objects.count() == 2
 
 
-def test_an_answer_that_breaks_the_model_is_not_taken(asker: CheckedClient) -> None:
+def test_answer_that_breaks_the_model_is_not_taken(asker: CheckedClient) -> None:
     wrong = {"seats": 9, "day": "24.12.", "code": "AB"}
     text = message(rounds(asker, "book", {"train": "IC 1"}, wrong))
     for line in ("was not accepted", "seats: Input should be less", "day: ", "code: "):
@@ -122,7 +122,7 @@ def test_an_answer_that_breaks_the_model_is_not_taken(asker: CheckedClient) -> N
 
 
 @pytest.mark.requirement("elicit.declined")
-def test_who_declines_is_told_to_the_tool_or_else_to_the_model(asker: CheckedClient) -> None:
+def test_refused_question_reaches_the_tool_or_the_model(asker: CheckedClient) -> None:
     result = rounds(asker, "abook", {}, {"action": "cancel"})
     assert text_of(result) == "nobody (cancel)"
     result = rounds(asker, "book", {"train": "IC 1"}, {"action": "decline"})
@@ -131,23 +131,23 @@ def test_who_declines_is_told_to_the_tool_or_else_to_the_model(asker: CheckedCli
     assert not Group.objects.exists()
 
 
-def test_an_answer_counts_for_its_own_question(asker: CheckedClient, settings: Any) -> None:
+def test_answer_counts_only_for_its_own_question(asker: CheckedClient, settings: Any) -> None:
     asked = iter(["Delete 3?", "Delete 500?"])
 
     def purge(context: Context) -> str:
-        """Delete what is there by now."""
+        """Delete the rows that exist by now."""
         return elicit(context, next(asked), Name).name
 
     serve(settings, purge)
     assert message(rounds(asker, "purge", {}, {"name": "yes"})) == "Delete 500?"
 
 
-def test_a_coroutine_function_asks_as_well(asker: CheckedClient) -> None:
+def test_coroutine_function_can_ask(asker: CheckedClient) -> None:
     assert text_of(rounds(asker, "abook", {}, {"name": "Ada"})) == "Ada"
 
 
 @pytest.mark.requirement("mrtr.once")
-def test_a_round_is_answered_once(asker: CheckedClient) -> None:
+def test_round_is_answered_once(asker: CheckedClient) -> None:
     result = rounds(asker, "abook", {})
     (key,) = result["inputRequests"]
     answer = {key: {"action": "accept", "content": {"name": "Ada"}}}
@@ -166,7 +166,7 @@ def test_a_round_is_answered_once(asker: CheckedClient) -> None:
     "error.meaning",
 )
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(
+def test_client_that_cannot_be_asked_learns_the_missing_capability(
     revision: str, user: Any, settings: Any
 ) -> None:
     serve(settings, book)
@@ -184,7 +184,7 @@ def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(
 
 
 @pytest.mark.requirement("elicit.flat")
-def test_the_form_has_what_mcp_lets_a_form_have() -> None:
+def test_form_holds_the_fields_that_mcp_allows() -> None:
     schema = form_schema(Booking)
     assert schema["required"] == ["seats", "day"]
     assert {name: each["type"] for name, each in schema["properties"].items()} == {
@@ -201,7 +201,7 @@ def test_the_form_has_what_mcp_lets_a_form_have() -> None:
     "hint",
     [Name, dict[str, str], list[str], list[Name], int | str, Literal[1, 2], Any, None],
 )
-def test_a_model_that_no_form_can_show_is_refused(hint: Any) -> None:
+def test_model_that_does_not_fit_a_form_is_refused(hint: Any) -> None:
     model = type("Bad", (BaseModel,), {"__annotations__": {"field": hint}})
     with pytest.raises(TypeError, match=r"Bad\.field is not supported in a form"):
         form_schema(model)
@@ -222,11 +222,11 @@ class Card(BaseModel):
 
 @pytest.mark.requirement("elicit.no-secrets", "elicit.url-for-secrets")
 @pytest.mark.parametrize(("model", "field"), [(Key, "key"), (Marked, "word"), (Card, "cvc")])
-def test_no_form_asks_for_a_secret(
+def test_form_may_not_ask_for_a_secret(
     model: type[BaseModel], field: str, user: Any, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def ask(context: Context) -> str:
-        """Ask for what a client should not see."""
+        """Ask for a value that a client should not see."""
         return str(elicit(context, "Please?", model))
 
     serve(settings, ask)
@@ -248,7 +248,7 @@ def test_no_form_asks_for_a_secret(
         ("api_key", {"type": "string"}, "is a secret by its name"),
     ],
 )
-def test_a_form_by_hand_is_held_to_the_same_rules(
+def test_handwritten_form_follows_the_same_rules(
     field: str,
     schema: Any,
     why: str,
@@ -257,7 +257,7 @@ def test_a_form_by_hand_is_held_to_the_same_rules(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def ask(context: Context) -> None:
-        """Ask by a schema of its own."""
+        """Ask by a handwritten schema."""
         form = {"type": "object", "properties": {field: schema}}
         raise InputRequired({"form": FormElicitRequest("Please?", form)})
 
@@ -267,7 +267,7 @@ def test_a_form_by_hand_is_held_to_the_same_rules(
     assert f"the field {field!r} {why}" in caplog.text
 
 
-def test_a_form_by_hand_may_have_titles_for_its_choices(user: Any, settings: Any) -> None:
+def test_handwritten_form_may_have_titles_for_choices(user: Any, settings: Any) -> None:
     choices = [{"const": "a", "title": "The first"}, {"const": "b", "title": "The second"}]
     properties = {
         "one": {"type": "string", "oneOf": choices},
@@ -285,7 +285,7 @@ def test_a_form_by_hand_may_have_titles_for_its_choices(user: Any, settings: Any
 
 
 @pytest.mark.requirement("mrtr.declared", "meta.undeclared")
-def test_who_declares_no_tools_for_its_model_is_sent_none(user: Any, settings: Any) -> None:
+def test_sampling_tools_are_sent_only_to_clients_declaring_them(user: Any, settings: Any) -> None:
     def ask(context: Context) -> None:
         """Have the client's model use tools."""
         options = {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
@@ -306,7 +306,7 @@ def test_who_declares_no_tools_for_its_model_is_sent_none(user: Any, settings: A
 @pytest.mark.parametrize(
     "url", ["", "sign", "/sign", "https://", "javascript:alert(1)", "http://[x"]
 )
-def test_a_question_leads_to_a_page(
+def test_question_with_an_invalid_address_is_refused(
     url: str, user: Any, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def ask(context: Context) -> None:
@@ -319,7 +319,7 @@ def test_a_question_leads_to_a_page(
 
 
 def gather(context: Context) -> str:
-    """Ask for everything at once, and for more where something is missing."""
+    """Ask for everything at once, and again for each missing answer."""
     requests = {
         "name": FormElicitRequest("Name?", form_schema(Name)),
         "signed": URLElicitRequest("Sign.", "https://example.com/sign"),
@@ -357,12 +357,12 @@ def answer(client: CheckedClient, result: Any, **responses: Any) -> dict[str, An
     "http.no-requests",
     "result.known-type",
 )
-def test_everything_is_asked_at_once_and_what_is_missing_again(user: Any, settings: Any) -> None:
+def test_everything_is_asked_together_and_missing_answers_again(user: Any, settings: Any) -> None:
     serve(settings, gather)
     client = CheckedClient(user=user, capabilities=ALL)
     result = client.call_tool("gather")
     assert set(result["inputRequests"]) == set(GIVEN)
-    # What was not asked is ignored; what was asked stays answered.
+    # Answers to other questions are ignored; those given stay.
     some = {"name": GIVEN["name"], "roots": GIVEN["roots"], "other": 1}
     result = answer(client, result, **some)
     assert set(result["inputRequests"]) == {"signed", "words"}
@@ -371,9 +371,7 @@ def test_everything_is_asked_at_once_and_what_is_missing_again(user: Any, settin
 
 
 @pytest.mark.requirement("state.named", "mrtr.state-untrusted")
-def test_answers_without_the_state_of_their_questions_are_not_taken(
-    user: Any, settings: Any
-) -> None:
+def test_answers_without_their_state_are_not_taken(user: Any, settings: Any) -> None:
     serve(settings, gather)
     client = CheckedClient(user=user, capabilities=ALL)
     for state in ({}, {"requestState": None}):
@@ -383,7 +381,7 @@ def test_answers_without_the_state_of_their_questions_are_not_taken(
 
 @pytest.mark.requirement("mrtr.calls-alone")
 @pytest.mark.parametrize("method", ["tools/list", "server/discover"])
-def test_nothing_is_asked_but_by_a_call(method: str, asker: CheckedClient) -> None:
+def test_only_tool_calls_ask_questions(method: str, asker: CheckedClient) -> None:
     state = rounds(asker, "abook", {})["requestState"]
     for sent in ({}, {"requestState": state, "inputResponses": {}}):
         assert asker.post(method, name="abook", **sent)["resultType"] == "complete"
@@ -403,7 +401,7 @@ def test_nothing_is_asked_but_by_a_call(method: str, asker: CheckedClient) -> No
         ("roots", {}),
     ],
 )
-def test_a_malformed_answer_is_refused(key: str, response: Any, user: Any, settings: Any) -> None:
+def test_malformed_answer_is_refused(key: str, response: Any, user: Any, settings: Any) -> None:
     serve(settings, gather)
     client = CheckedClient(user=user, capabilities=ALL)
     result = client.call_tool("gather")
@@ -413,7 +411,7 @@ def test_a_malformed_answer_is_refused(key: str, response: Any, user: Any, setti
 
 
 @pytest.mark.requirement("meta.capability-missing", "mrtr.declared")
-def test_all_that_is_lacking_is_named(user: Any, settings: Any) -> None:
+def test_all_missing_capabilities_are_named(user: Any, settings: Any) -> None:
     serve(settings, gather)
     client = CheckedClient(user=user, capabilities={"roots": {}, "elicitation": {}})
     with pytest.raises(MCPError) as raised:
@@ -422,9 +420,9 @@ def test_all_that_is_lacking_is_named(user: Any, settings: Any) -> None:
     assert raised.value.error["data"] == {"requiredCapabilities": wanted}
 
 
-def test_a_state_that_is_no_json_is_the_sites_fault(user: Any, settings: Any) -> None:
+def test_state_outside_of_json_is_a_server_error(user: Any, settings: Any) -> None:
     def broken(context: Context) -> None:
-        """Keep what cannot be kept."""
+        """Keep a state that JSON cannot hold."""
         raise InputRequired({}, tool_state=object())
 
     serve(settings, broken)

@@ -1,4 +1,4 @@
-"""Every schema that is sent is one that strict clients take, whatever it was made of."""
+"""Every schema that is sent is valid for strict clients, for every kind of hint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: list[Any] = [*(each.hint for each in test_kinds.KINDS), *CONFIGURED]
 
 
 def flaws(definition: dict[str, Any], *, also_minor: bool = True) -> list[str]:
-    """What the linter has to say of a tool; raises where its definition is none for a client."""
+    """Return the linter's findings on a tool; raise if its definition is invalid for clients."""
     mcp_types.Tool.model_validate(definition)
     for name in ("inputSchema", "outputSchema"):
         if name in definition:
@@ -33,7 +33,7 @@ def flaws(definition: dict[str, Any], *, also_minor: bool = True) -> list[str]:
 
 
 def misfits(definition: dict[str, Any], result: dict[str, Any]) -> list[str]:
-    """Where a result is not what the definition of its tool promises."""
+    """Return the ways in which a result breaks the definition of its tool."""
     if "outputSchema" not in definition:
         return []
     validator = Draft202012Validator(definition["outputSchema"], format_checker=FORMATS)
@@ -41,7 +41,7 @@ def misfits(definition: dict[str, Any], result: dict[str, Any]) -> list[str]:
 
 
 def through(kind: Any, number: int) -> Callable[[Any], Any]:
-    """A function that takes and returns a kind."""
+    """Return a function that takes and returns a kind."""
     function = taking(kind)
     function.__name__ = f"through_{number}"
     function.__annotations__["return"] = kind
@@ -49,19 +49,15 @@ def through(kind: Any, number: int) -> Callable[[Any], Any]:
 
 
 @pytest.mark.requirement("schema.valid", "schema.dialect", "tools.input-schema")
-def test_schemas_of_every_kind_are_valid_and_pass_the_linter(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_schemas_of_every_kind_pass_the_linter(modern: CheckedClient, settings: Any) -> None:
     serve(settings, *(through(kind, number) for number, kind in enumerate(KINDS)))
     definitions = modern.list_tools()
     assert len(definitions) == len(KINDS)
-    # Their parameters have no description, which is all there is to say of them.
+    # Their parameters lack descriptions, which is the only finding.
     assert [flaw for each in definitions for flaw in flaws(each, also_minor=False)] == []
 
 
-def test_every_schema_of_the_site_is_valid_and_passes_the_linter(
-    client: CheckedClient, user: Any
-) -> None:
+def test_every_schema_of_the_site_passes_the_linter(client: CheckedClient, user: Any) -> None:
     user.is_superuser = True
     definitions = client.list_tools()
     names = {each["name"] for each in definitions}
@@ -88,12 +84,12 @@ CALLS: dict[str, dict[str, Any]] = {
     "tree": {"root": NODE},
     "who": {},
 }
-# They only fail, or need a client that can do more.
+# They only fail, or need a client with more capabilities.
 FAILING = {"fail", "type_error", "wrong_result", "needs_sampling"}
 
 
 @pytest.mark.requirement("tools.output-schema")
-def test_every_result_of_the_site_is_what_its_schema_promises(client: CheckedClient) -> None:
+def test_every_result_of_the_site_matches_its_schema(client: CheckedClient) -> None:
     definitions = {each["name"]: each for each in client.list_tools()}
     assert set(definitions) == CALLS.keys() | FAILING
     for name, arguments in CALLS.items():
@@ -106,7 +102,7 @@ def test_every_result_of_the_site_is_what_its_schema_promises(client: CheckedCli
     ("wrong", "raised"),
     [({"inputSchema": []}, ValueError), ({"outputSchema": {"type": "objekt"}}, Exception)],
 )
-def test_a_wrong_definition_does_not_pass(
+def test_wrong_definition_does_not_pass(
     wrong: Any, raised: type[Exception], modern: CheckedClient
 ) -> None:
     definition = modern.list_tools()[0]

@@ -1,4 +1,4 @@
-"""Server modules bring methods, which may send notifications before they answer."""
+"""Methods of server modules, which may send notifications before they answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def wait(endpoint: Endpoint, request: Request, context: Context, send: Sen
 
 
 class Notifying(MCPServer):
-    """A server with a method of its own."""
+    """A server with an additional method."""
 
     methods = {**MCPServer.methods, "ping": ping}
     server_capabilities = {**MCPServer.server_capabilities, "logging": {}}
@@ -52,7 +52,7 @@ def asked(method: str) -> tuple[Request, Context]:
     return message, Context(user=AnonymousUser(), revision=revision)
 
 
-def test_a_method_may_send_before_it_answers() -> None:
+def test_method_may_send_before_it_answers() -> None:
     sent: list[Any] = []
     server = Notifying()
     expected = {"tools": len(server.snapshot)}
@@ -61,7 +61,7 @@ def test_a_method_may_send_before_it_answers() -> None:
     assert sent == [PROGRESS, PROGRESS]
 
 
-def test_a_request_is_answered_in_a_thread_that_runs_a_loop() -> None:
+def test_request_is_answered_in_a_thread_with_a_loop() -> None:
     async def stay(*known: Any) -> JSONObject:
         await in_thread()
         return {"stayed": True}
@@ -75,17 +75,17 @@ def test_a_request_is_answered_in_a_thread_that_runs_a_loop() -> None:
 
 
 @pytest.mark.django_db
-def test_a_method_may_wait_and_ask_the_database() -> None:
+def test_method_may_await_and_query_the_database() -> None:
     assert handled(Waiting(), *asked("ping")) == {"users": 0}
     assert async_to_sync(handled_on_loop)(Waiting(), *asked("ping")) == {"users": 0}
 
 
-def test_capabilities_are_those_of_the_methods_that_are_brought() -> None:
+def test_capabilities_are_those_of_the_added_methods() -> None:
     found: Any = handled(Notifying(), *asked("initialize"))
     assert found["capabilities"] == {"tools": {}, "logging": {}}
 
 
-def test_a_method_that_nobody_brings_is_not_found() -> None:
+def test_unknown_method_is_not_found() -> None:
     with pytest.raises(MethodNotFoundError):
         handled(MCPServer(), *asked("server/discover"))
 
@@ -115,7 +115,7 @@ class Counting(MCPServer):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("version", REVISIONS)
-def test_a_subclass_brings_a_method_to_every_revision(version: str) -> None:
+def test_subclass_adds_a_method_to_every_revision(version: str) -> None:
     revision = REVISIONS[version]
     message = Request(id=1, method="newsroom/count", params={}, revision=revision)
     context = Context(user=AnonymousUser(), revision=revision)

@@ -35,7 +35,7 @@ def routed(
     dry: Annotated[bool, McpHeader("Dry")] = False,
     more: str | None = None,
 ) -> str:
-    """Take what a proxy may route by."""
+    """Take an argument that a proxy may route by."""
     return f"{region!r} {zone} {dry}"
 
 
@@ -51,12 +51,12 @@ def site(settings: Any) -> None:
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Django logs answers with 400 as warnings."""
+    """Accept Django's warnings: it logs each answer with 400."""
     caplog.set_level("ERROR", "django.request")
 
 
 def call(client: CheckedClient, name: str, arguments: Any, **sent: str | None) -> Any:
-    """The answer to a call with these Mcp-Param-* headers and no others."""
+    """Return the answer to a call with these Mcp-Param-* headers and no others."""
     message = client.message("tools/call", name=name, arguments=arguments)
     headers: dict[str, str | None] = {
         key: value
@@ -71,7 +71,7 @@ def sentinel(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
-# What a call must send
+# Headers that a call must send
 
 
 @pytest.mark.requirement(
@@ -98,7 +98,7 @@ def sentinel(text: str) -> str:
         ({"dry": False, "region": "eu"}, {"Dry": "false", "Region": "eu"}),
     ],
 )
-def test_headers_that_say_what_the_arguments_say_pass(
+def test_headers_that_agree_with_the_arguments_pass(
     arguments: Any, sent: Any, site: None, modern: CheckedClient
 ) -> None:
     answer = call(modern, "routed", arguments, **sent).json()
@@ -140,7 +140,7 @@ def test_headers_that_say_what_the_arguments_say_pass(
     ],
     ids=label,
 )
-def test_headers_that_say_anything_else_are_a_mismatch(
+def test_headers_that_differ_from_the_arguments_are_a_mismatch(
     arguments: Any, sent: Any, site: None, modern: CheckedClient, quiet: None
 ) -> None:
     response = call(modern, "routed", arguments, **sent)
@@ -148,7 +148,7 @@ def test_headers_that_say_anything_else_are_a_mismatch(
     assert len(response.content) < 500
 
 
-def test_schema_by_hand_is_enforced_as_well(modern: CheckedClient, settings: Any) -> None:
+def test_handwritten_schema_is_enforced_as_well(modern: CheckedClient, settings: Any) -> None:
     value = {"type": "string", "x-mcp-header": "A"}
     schema = {"type": "object", "properties": {"value": value}}
     serve(settings, taking(str), input_schema=schema)
@@ -164,7 +164,7 @@ def test_headers_come_before_the_arguments(site: None, modern: CheckedClient, qu
 
 
 @pytest.mark.requirement("header.param-absent")
-def test_argument_that_no_header_can_say_is_an_argument_error(
+def test_argument_unfit_for_a_header_is_an_argument_error(
     site: None, modern: CheckedClient
 ) -> None:
     for value in (["eu"], {"a": 1}):
@@ -172,9 +172,7 @@ def test_argument_that_no_header_can_say_is_an_argument_error(
 
 
 @pytest.mark.requirement("header.param-absent")
-def test_argument_of_null_that_is_left_out_needs_no_header(
-    site: None, modern: CheckedClient
-) -> None:
+def test_null_argument_needs_no_header(site: None, modern: CheckedClient) -> None:
     assert (
         call(modern, "routed", {"region": None}).json()["result"]
         == (call(modern, "routed", {}).json()["result"])
@@ -187,7 +185,7 @@ def test_access_comes_before_the_headers(settings: Any, modern: CheckedClient) -
     assert answer["error"]["message"] == "Unknown tool: routed"
 
 
-def test_nested_argument_is_compared_where_it_is(
+def test_nested_argument_is_compared_at_its_place(
     site: None, modern: CheckedClient, quiet: None
 ) -> None:
     place = {"place": {"region": "eu", "street": "Main"}}
@@ -196,11 +194,11 @@ def test_nested_argument_is_compared_where_it_is(
     assert "error" in call(modern, "nested", {"place": "eu"}, Region="eu").json()
 
 
-def test_headers_for_nothing_are_ignored(site: None, modern: CheckedClient) -> None:
+def test_unrelated_parameter_headers_are_ignored(site: None, modern: CheckedClient) -> None:
     assert "result" in call(modern, "routed", {}, Other="x").json()
 
 
-def test_legacy_revisions_have_no_such_headers(site: None, legacy: CheckedClient) -> None:
+def test_legacy_revisions_have_no_parameter_headers(site: None, legacy: CheckedClient) -> None:
     for sent in ({}, {"Region": "us"}):
         assert "result" in call(legacy, "routed", {"region": "eu"}, **sent).json()
 
@@ -224,11 +222,11 @@ def test_asynchronous_endpoint_checks_them_too(
     assert "error" in call(modern, "routed", {"region": "eu"}, Region="us").json()
 
 
-# What clients send
+# Headers that clients send
 
 
 @pytest.mark.parametrize("region", ["eu", "", " eu ", "Zürich", "=?base64?ZXU=?=", "a\nb"])
-def test_what_the_official_client_sends_passes(
+def test_headers_of_the_official_client_pass(
     region: str, site: None, modern: CheckedClient
 ) -> None:
     arguments = {"region": region, "zone": -5, "dry": True}
@@ -238,16 +236,14 @@ def test_what_the_official_client_sends_passes(
     assert "result" in call(modern, "routed", arguments, **given).json()
 
 
-def test_client_sends_what_the_tool_wants(site: None, modern: CheckedClient) -> None:
+def test_client_sends_the_headers_of_the_tool(site: None, modern: CheckedClient) -> None:
     arguments = {"region": "Zürich", "zone": 42.0, "dry": True}
     assert text_of(modern.call_tool("routed", arguments)) == "'Zürich' 42 True"
     nested = modern.call_tool("nested", {"place": {"region": "eu", "street": "x"}})
     assert nested["isError"] is False
 
 
-def test_client_of_a_tool_that_is_not_there_sends_nothing(
-    site: None, modern: CheckedClient
-) -> None:
+def test_client_sends_no_headers_for_an_unknown_tool(site: None, modern: CheckedClient) -> None:
     with pytest.raises(MCPError, match="Unknown tool"):
         modern.call_tool("nowhere", {"region": "eu"})
 
@@ -270,12 +266,12 @@ def test_client_of_a_tool_that_is_not_there_sends_nothing(
         (1.5, "1.5"),
     ],
 )
-def test_value_is_written_so_that_it_arrives(value: Any, header: str) -> None:
+def test_value_is_encoded_so_that_it_arrives(value: Any, header: str) -> None:
     assert parameter_headers({"A": ("a", "b")}, {"a": {"b": value}}) == {"Mcp-Param-A": header}
 
 
 @pytest.mark.parametrize(
     "arguments", [{}, {"a": 1}, {"a": {}}, {"a": {"b": None}}, {"a": {"b": []}}]
 )
-def test_value_that_is_not_there_has_no_header(arguments: Any) -> None:
+def test_missing_value_has_no_header(arguments: Any) -> None:
     assert parameter_headers({"A": ("a", "b")}, arguments) == {}

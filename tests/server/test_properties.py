@@ -1,4 +1,4 @@
-"""What holds for any input, tried with inputs that nobody would think of."""
+"""Properties that hold for any input, tested with generated inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.revisions import ERAS
 from tests.support.site import CALLS
 from tests.support.wire import ENVELOPE, caller, compact, good, headers, message, strict
 
-# The same inputs in every run, so that a red one is the work of the change that is tested.
+# The same inputs in every run, so that a failure is caused by the change under test.
 few = settings(
     max_examples=25,
     deadline=None,
@@ -43,7 +43,7 @@ values = st.recursive(
     max_leaves=12,
 )
 objects = st.dictionaries(text, values, max_size=5)
-# As values, and what Python's json writes although it is no JSON: NaN and lone surrogates.
+# As values, and as texts that Python's json writes outside of JSON: NaN and lone surrogates.
 odd = st.recursive(
     scalars | st.floats() | st.text(st.characters(), max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters()), inner),
@@ -63,7 +63,7 @@ members = st.fixed_dictionaries(
 
 
 def judged(client: MCPClient, body: bytes, sent: Any = None) -> Any:
-    """What was answered, which is JSON-RPC and no failure of the server, or nothing."""
+    """Return the answer, which is JSON-RPC and not a failure of the server, or None."""
     response = client.send(body, headers(client) if sent is None else sent)
     assert response.status_code in (200, 202, 400, 404, 413)
     if response.status_code == 202:
@@ -136,7 +136,7 @@ def test_any_bytes_as_a_body_are_refused(revision: str, body: bytes) -> None:
 
 @many
 @given(era, st.data())
-def test_changed_message_is_answered_only_where_it_is_strict_json(
+def test_changed_message_is_answered_only_if_strict_json(
     revision: str, data: st.DataObject
 ) -> None:
     client = caller(revision)
@@ -156,7 +156,7 @@ methods = st.sampled_from(["tools/call", "tools/list", "ping"])
 @pytest.mark.requirement("header.matches")
 @few
 @given(names, names, methods, methods)
-def test_tool_runs_only_where_header_and_body_name_it(
+def test_tool_runs_only_if_header_and_body_agree(
     named: str, name: str, sent: str, method: str
 ) -> None:
     client = caller()
@@ -196,13 +196,13 @@ def test_any_depth_is_answered(depth: int, marks: tuple[str, str], closed: bool)
 
 @many
 @given(values)
-def test_what_is_encoded_is_decoded_again(value: Any) -> None:
+def test_encoded_value_can_be_decoded(value: Any) -> None:
     assert jsonrpc.decode(jsonrpc.encode(value)) == value
 
 
 @many
 @given(odd)
-def test_what_is_decoded_is_what_python_reads(value: Any) -> None:
+def test_decoded_value_equals_pythons(value: Any) -> None:
     written = json.dumps(value)
     try:
         assert jsonrpc.decode(written.encode()) == json.loads(written)
@@ -218,7 +218,7 @@ def test_every_name_is_a_position(name: str) -> None:
 
 
 def spellings(position: str | int) -> set[str]:
-    """What the server gives out for a position, and what stands for an offset."""
+    """Return the cursors of a tool's name, or all spellings of an offset."""
     if isinstance(position, str):
         return {pagination.after(position)}
     digits = (f"{position:0{width}}" for width in range(1, 10))
@@ -228,7 +228,7 @@ def spellings(position: str | int) -> set[str]:
 
 @many
 @given(st.text(max_size=30) | st.text("MNOPQRTUj02469AEIgkwz=+/-_", max_size=12))
-def test_every_other_string_is_no_position(cursor: str) -> None:
+def test_every_other_string_is_not_a_position(cursor: str) -> None:
     try:
         position = pagination.position(cursor)
     except InvalidParamsError:
@@ -238,7 +238,7 @@ def test_every_other_string_is_no_position(cursor: str) -> None:
 
 @many
 @given(values)
-def test_what_is_no_string_is_no_position(value: Any) -> None:
+def test_other_values_are_not_a_position(value: Any) -> None:
     if not isinstance(value, str):
         with pytest.raises(InvalidParamsError):
             pagination.position(value)

@@ -1,4 +1,4 @@
-"""What a request asks of the database, however many tools there are."""
+"""The number of database queries of a request, for any number of tools."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def numbered(number: int) -> Any:
 
 @pytest.fixture
 def secret(user: Any) -> str:
-    """A token of a user who has a permission and is in a group."""
+    """Return a token of a user who has a permission and is in a group."""
     user.user_permissions.add(Permission.objects.get(codename="add_user"))
     user.groups.add(Group.objects.create(name="editors"))
     return Token.objects.issue(user=get_user_model().objects.get(pk=user.pk), name="t")[1]
 
 
 @pytest.mark.parametrize("count", [5, 500])
-def test_a_request_of_a_token_takes_four_queries_and_a_call_two_for_its_record(
+def test_token_request_takes_four_queries_and_its_record_two(
     count: int, secret: str, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     serve(settings, *(numbered(each) for each in range(count)), permissions="auth.add_user")
-    # The half of them are limited to a group, which is one more thing to know of the user.
+    # Half of them are limited to a group, so that the user's groups are read as well.
     limited = ToolSetting.objects.bulk_create(
         ToolSetting(name=f"tool_{each:03}", restricted=True) for each in range(0, count, 2)
     )
@@ -62,7 +62,7 @@ def queries_of_a_call(client: CheckedClient) -> int:
     ("audit", "read_only", "writes"),
     [({}, True, 1), ({}, False, 2), ({"ARGUMENTS": "full"}, False, 2), (None, False, 0)],
 )
-def test_records_come_on_top_of_four_queries(
+def test_records_are_added_to_four_queries(
     audit: Any, read_only: bool, writes: int, secret: str, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600, "AUDIT": audit}

@@ -1,4 +1,4 @@
-"""Schemas for Google's clients: what is sent, what is enforced, and what is approved."""
+"""Schemas for Google's clients: those sent, those enforced, and those approved."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sent(client: CheckedClient) -> Any:
     return tool
 
 
-def test_what_googles_clients_refuse_is_not_sent(
+def test_keywords_refused_by_googles_clients_are_not_sent(
     client: CheckedClient, google: None, settings: Any
 ) -> None:
     serve(settings, store)
@@ -81,7 +81,7 @@ def test_what_googles_clients_refuse_is_not_sent(
     assert tool.get("outputSchema", POINT) == POINT
 
 
-def test_what_googles_clients_drop_beside_the_branches_stands_in_them_too(
+def test_keywords_beside_branches_are_repeated_for_google(
     modern: CheckedClient, google: None, settings: Any
 ) -> None:
     def find(word: Annotated[str | None, "What to look for."] = "all") -> None: ...
@@ -97,7 +97,7 @@ def test_what_googles_clients_drop_beside_the_branches_stands_in_them_too(
     }
 
 
-def test_what_has_another_name_in_googles_subset_is_sent_by_that(
+def test_renamed_keywords_of_googles_subset_are_sent(
     modern: CheckedClient, google: None, settings: Any
 ) -> None:
     def pay(how: ex.Payment, times: Literal[1] = 1) -> None: ...
@@ -110,7 +110,7 @@ def test_what_has_another_name_in_googles_subset_is_sent_by_that(
     assert members["times"]["const"] == 1
 
 
-def test_a_schema_given_by_hand_is_sent_without_it_too(
+def test_handwritten_schema_is_reduced_for_google(
     modern: CheckedClient, google: None, settings: Any
 ) -> None:
     serve(settings, add, input_schema=HAND)
@@ -118,7 +118,9 @@ def test_a_schema_given_by_hand_is_sent_without_it_too(
     assert HAND["additionalProperties"] is False
 
 
-def test_what_is_enforced_stays(modern: CheckedClient, google: None, settings: Any) -> None:
+def test_style_does_not_change_enforcement(
+    modern: CheckedClient, google: None, settings: Any
+) -> None:
     serve(settings, add)
     assert errors_of(modern.call_tool("add", {"number": 1, "more": 1})) == [
         ("/more", "extra_forbidden")
@@ -126,7 +128,7 @@ def test_what_is_enforced_stays(modern: CheckedClient, google: None, settings: A
     assert text_of(modern.call_tool("add", {"number": 1})) == '{"sum":2}'
 
 
-def test_the_list_to_look_at_is_that_of_clients(
+def test_list_view_shows_the_style_of_clients(
     modern: CheckedClient, google: None, settings: Any
 ) -> None:
     serve(settings, store)
@@ -135,7 +137,7 @@ def test_the_list_to_look_at_is_that_of_clients(
     assert http.get("/mcp/tools/list").json()["tools"] == modern.list_tools()
 
 
-def test_an_approval_holds_in_either_style(modern: CheckedClient, settings: Any) -> None:
+def test_approval_holds_in_either_style(modern: CheckedClient, settings: Any) -> None:
     serve(settings, store)
     full, before = sent(modern), canonical_definition(served("store"))
     size = budget(served("store"))
@@ -148,14 +150,14 @@ def test_an_approval_holds_in_either_style(modern: CheckedClient, settings: Any)
     assert sent(modern) == full
 
 
-def test_a_style_is_one_of_two(settings: Any) -> None:
+def test_unknown_style_is_an_error(settings: Any) -> None:
     settings.MCP_BRIDGE = {"SCHEMA_STYLE": "openai"}
     (message,) = checks.run_checks(tags=["mcp_bridge"])
     assert message.id == "mcp_bridge.E002"
     assert "'full' or 'google'" in message.msg
 
 
-def test_a_schema_that_cannot_be_read_is_sent_as_it_is(google: None, settings: Any) -> None:
+def test_unreadable_schema_is_sent_unchanged(google: None, settings: Any) -> None:
     serve(settings, add)
     broken = replace(served("add"), input_schema={"properties": []})
     assert sent_definition(broken, LATEST)["inputSchema"] == {"properties": []}

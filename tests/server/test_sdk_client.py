@@ -77,7 +77,7 @@ def test_client_sends_recursive_arguments(talk: Callable[[Work], Any]) -> None:
 
 def test_client_repeats_parameters_in_headers(talk: Callable[[Work], Any], settings: Any) -> None:
     def routed(region: Annotated[str, McpHeader("Region")]) -> str:
-        """Take what a proxy may route by."""
+        """Take an argument that a proxy may route by."""
         return region
 
     async def work(client: Client) -> Any:
@@ -104,7 +104,7 @@ def test_client_calls_an_async_procedure(talk: Callable[[Work], Any]) -> None:
     assert result.content[0].text == "hello"
 
 
-def test_client_is_told_of_an_unknown_tool(talk: Callable[[Work], Any]) -> None:
+def test_client_is_refused_an_unknown_tool(talk: Callable[[Work], Any]) -> None:
     async def work(client: Client) -> int:
         with pytest.raises(MCPError, match="Unknown tool: permitted") as raised:
             await client.call_tool("permitted", {})
@@ -113,7 +113,7 @@ def test_client_is_told_of_an_unknown_tool(talk: Callable[[Work], Any]) -> None:
     assert talk(work) == -32602
 
 
-def test_client_without_credential_sees_what_is_public(live_server: Any, era: str) -> None:
+def test_client_without_credential_sees_public_tools(live_server: Any, era: str) -> None:
     async def session() -> list[str]:
         async with Client(f"{live_server.url}/mcp", mode=era) as client:
             return [tool.name for tool in (await client.list_tools()).tools]

@@ -1,4 +1,4 @@
-"""The official Python client answers what a tool, or the server before it, asks its user."""
+"""The official Python client answers the questions of a tool, or of the server before it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def greet(context: Context) -> str:
 def talk(
     live_server: Any, user: Any, tool: str, mode: str, action: Any = "accept", **arguments: Any
 ) -> Any:
-    """The result of a call whose user agrees to everything, or does else, and what was asked."""
+    """
+    Call a tool; return the result, after the user's action on each question, and the questions.
+    """
     _, secret = Token.objects.issue(user=user, name="test")
     asked: list[str] = []
 
@@ -55,9 +57,7 @@ def talk(
     return asyncio.run(session()), asked
 
 
-def test_the_client_asks_its_user_and_the_call_runs(
-    live_server: Any, user: Any, settings: Any
-) -> None:
+def test_client_asks_its_user_and_the_call_runs(live_server: Any, user: Any, settings: Any) -> None:
     RUNS.clear()
     serve(settings, wipe, confirm=True)
     result, asked = talk(live_server, user, "wipe", "2026-07-28", name="all")
@@ -69,7 +69,7 @@ def test_the_client_asks_its_user_and_the_call_runs(
     ("action", "waiting", "text"),
     [("cancel", 1, "The call is pending"), ("decline", 0, "and declined")],
 )
-def test_a_client_without_a_person_closes_the_form_and_a_person_declines_it(
+def test_cancelled_or_declined_form_runs_nothing(
     action: str, waiting: int, text: str, live_server: Any, user: Any, settings: Any
 ) -> None:
     RUNS.clear()
@@ -80,14 +80,14 @@ def test_a_client_without_a_person_closes_the_form_and_a_person_declines_it(
     assert PendingCall.objects.filter(status="waiting").count() == waiting
 
 
-def test_the_client_answers_round_after_round(live_server: Any, user: Any, settings: Any) -> None:
+def test_client_answers_round_after_round(live_server: Any, user: Any, settings: Any) -> None:
     serve(settings, greet)
     result, asked = talk(live_server, user, "greet", "auto")
     assert result.content[0].text == "one and two"
     assert asked == ["Who is one?", "Who is two?"]
 
 
-def test_a_legacy_client_is_sent_to_the_queue(live_server: Any, user: Any, settings: Any) -> None:
+def test_legacy_client_is_sent_to_the_queue(live_server: Any, user: Any, settings: Any) -> None:
     RUNS.clear()
     serve(settings, wipe, confirm=True)
     result, asked = talk(live_server, user, "wipe", "legacy", name="all")

@@ -108,7 +108,7 @@ class Site(RuleBasedStateMachine):
 
     @staticmethod
     def _clients() -> dict[bool, MCPClient]:
-        """A client with a form, and one without."""
+        """Return a client with a form, and one without."""
         form = {"elicitation": {"form": {}}}
         return {
             True: MCPClient(path="/mcp", capabilities=form),
@@ -123,14 +123,14 @@ class Site(RuleBasedStateMachine):
         route(self.settings, path("admin/", admin.site.urls), path("rpc", server.view))
 
     def _post(self, page: str, **data: Any) -> None:
-        """Send a form, without reading the page to which it leads: that takes the longest."""
+        """Send a form, without reading the page to which it redirects: that takes the longest."""
         response = self.administrator.browser.post(page, data)
         assert response.status_code == 302, response.content.decode()
 
     def tool(self, name: str) -> Served:
         return self.model.tools[name]
 
-    # What the code and administrators do.
+    # Steps of the code and the administrators.
 
     @rule(name=names, version=st.sampled_from([1, 2, 2, None]))
     def change_the_code(self, name: str, version: int | None) -> None:
@@ -210,7 +210,7 @@ class Site(RuleBasedStateMachine):
         user, name, definition = key = data.draw(st.sampled_from(waiting))
         rows = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
         found = rows.filter(user__username=user, tool=name).order_by("pk")
-        # Those of one user and tool are told apart by when they came.
+        # Those of one user and tool are distinguished by their order.
         same = [each for each in waiting if each[:2] == (user, name)]
         assert found.count() == len(same)
         page = reverse("admin:mcp_bridge_pendingcall_change", args=[found[same.index(key)].pk])
@@ -219,7 +219,7 @@ class Site(RuleBasedStateMachine):
         for _ in range(2):
             self._call(user, name, False)
 
-    # What callers do.
+    # Steps of the callers.
 
     @rule(calls=st.lists(st.tuples(users, names, st.booleans()), min_size=2, max_size=6))
     def call(self, calls: list[tuple[str, str, bool]]) -> None:
@@ -301,7 +301,7 @@ class Site(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db
-def test_no_order_of_steps_comes_to_another_end(settings: Any) -> None:
+def test_server_agrees_with_the_model_after_any_steps(settings: Any) -> None:
     settings.MCP_BRIDGE = {"THROTTLE_CLASSES": [f"{__name__}.Still"]}
     machine = type("Served", (Site,), {"settings": settings})
     run_state_machine_as_test(
@@ -315,5 +315,5 @@ def test_no_order_of_steps_comes_to_another_end(settings: Any) -> None:
         ),
     )
     cache.clear()
-    # Else hardly anything was tried.
+    # Otherwise hardly anything was tried.
     assert {"ran", "unknown", "asks", "waits", "invalid"} <= OUTCOMES

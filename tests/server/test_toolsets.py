@@ -1,4 +1,4 @@
-"""Toolsets: parts of the tools under addresses of their own, or by a header."""
+"""Toolsets: parts of the tools under separate addresses, or by a header."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def by_header(toolset: str, **options: Any) -> MCPClient:
 
 @pytest.fixture(params=[at, by_header])
 def choose(request: pytest.FixtureRequest) -> Any:
-    """Both ways to choose a toolset."""
+    """Return either way to choose a toolset."""
     return request.param
 
 
@@ -91,9 +91,7 @@ def listed(client: MCPClient) -> list[str]:
     return [tool["name"] for tool in client.list_tools()]
 
 
-def test_a_toolset_lists_and_calls_its_own_tools_alone(
-    choose: Any, revision: str, user: Any
-) -> None:
+def test_toolset_lists_and_calls_only_its_own_tools(choose: Any, revision: str, user: Any) -> None:
     client = choose("editing", user=user, revision=revision)
     assert listed(client) == ["article_create", "article_get"]
     assert client.call_tool("article_get")["content"][0]["text"] == "read"
@@ -105,20 +103,20 @@ def test_a_toolset_lists_and_calls_its_own_tools_alone(
     assert nowhere.value.error == {"code": -32602, "message": "Unknown tool: wether"}
 
 
-def test_without_a_choice_all_tools_are_there(client: CheckedClient) -> None:
+def test_all_tools_are_listed_without_a_choice(client: CheckedClient) -> None:
     client.path = "/mcp"
     assert listed(client) == ["article_create", "article_get", "hours", "weather"]
 
 
-def test_a_toolset_can_be_of_tools_that_only_read(choose: Any, user: Any) -> None:
+def test_toolset_can_be_of_tools_that_only_read(choose: Any, user: Any) -> None:
     assert listed(choose("reading", user=user)) == ["article_get", "hours", "weather"]
 
 
-def test_a_toolset_can_be_all_of_a_source(choose: Any, user: Any) -> None:
+def test_toolset_can_be_all_of_a_source(choose: Any, user: Any) -> None:
     assert len(listed(choose("procedures", user=user))) == 4
 
 
-def test_a_toolset_without_tools_is_an_empty_list(choose: Any, user: Any) -> None:
+def test_toolset_without_tools_is_an_empty_list(choose: Any, user: Any) -> None:
     assert listed(choose("nothing", user=user)) == []
 
 
@@ -132,19 +130,19 @@ def test_permissions_hold_in_a_toolset(choose: Any, user: Any) -> None:
     assert client.call_tool("publish")["content"][0]["text"] == "published"
 
 
-def test_what_an_administrator_switches_off_is_in_no_toolset(choose: Any, user: Any) -> None:
+def test_disabled_tool_is_not_in_a_toolset(choose: Any, user: Any) -> None:
     client = choose("editing", user=user)
     assert "article_get" in listed(client)
     set_tool("article_get", enabled=False)
     assert listed(client) == ["article_create"]
 
 
-def test_a_tokens_own_limits_hold_in_a_toolset(choose: Any, user: Any) -> None:
+def test_limits_of_a_token_hold_in_a_toolset(choose: Any, user: Any) -> None:
     _, secret = Token.objects.issue(user=user, name="x", tools=["article_get", "weather"])
     assert listed(choose("editing", token=secret)) == ["article_get"]
 
 
-def test_a_toolset_has_its_own_title_and_instructions(choose: Any, user: Any) -> None:
+def test_toolset_has_its_own_title_and_instructions(choose: Any, user: Any) -> None:
     modern = choose("editing", user=user).post("server/discover")
     assert modern["instructions"] == "Write and publish."
     info = modern["_meta"]["io.modelcontextprotocol/serverInfo"]
@@ -155,32 +153,30 @@ def test_a_toolset_has_its_own_title_and_instructions(choose: Any, user: Any) ->
     assert legacy["serverInfo"]["title"] == "Newsroom: editing"
 
 
-def test_a_toolset_without_words_has_those_of_the_site(
-    choose: Any, user: Any, settings: Any
-) -> None:
+def test_toolset_without_texts_has_those_of_the_site(choose: Any, user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "INSTRUCTIONS": "Ask."}
     answer = choose("reading", user=user).post("server/discover")
     assert answer["instructions"] == "Ask."
     assert "title" not in answer["_meta"]["io.modelcontextprotocol/serverInfo"]
 
 
-def test_pages_of_toolsets_are_their_own(user: Any, settings: Any) -> None:
+def test_pages_of_toolsets_are_separate(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PAGE_SIZE": 1}
     editing, reading = at("editing", user=user), at("reading", user=user)
     for _ in range(2):
         assert listed(editing) == ["article_create", "article_get"]
         assert listed(reading) == ["article_get", "hours", "weather"]
-    # A cursor is a place in the alphabet, wherever it comes from.
+    # A cursor is a place in the alphabet, in any toolset.
     page = reading.post("tools/list", cursor=pagination.after("article_create"))
     assert [tool["name"] for tool in page["tools"]] == ["article_get"]
 
 
-def test_an_address_of_no_toolset_is_no_address(user: Any) -> None:
+def test_address_of_an_unknown_toolset_is_404(user: Any) -> None:
     client = at("write", user=user)
     assert client.send(b"{}").status_code == 404
 
 
-def test_an_unknown_toolset_in_the_header_names_those_that_the_caller_can_use(user: Any) -> None:
+def test_error_for_unknown_toolset_names_the_visible_ones(user: Any) -> None:
     client = by_header("edit", user=user)
     with pytest.raises(MCPError) as caught:
         client.list_tools()
@@ -194,7 +190,7 @@ def test_an_unknown_toolset_in_the_header_names_those_that_the_caller_can_use(us
         by_header("edit").list_tools()
 
 
-def test_the_header_does_not_leave_the_toolset_of_the_address(user: Any) -> None:
+def test_header_cannot_change_the_toolset_of_the_address(user: Any) -> None:
     client = at("editing", user=user)
     client.headers["X-MCP-Toolset"] = "reading"
     with pytest.raises(MCPError, match="this address serves 'editing': leave the header"):
@@ -203,14 +199,14 @@ def test_the_header_does_not_leave_the_toolset_of_the_address(user: Any) -> None
     assert listed(client) == ["article_create", "article_get"]
 
 
-def test_a_header_is_refused_where_there_are_no_toolsets(user: Any, settings: Any) -> None:
+def test_header_is_refused_on_sites_without_toolsets(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {}
     with pytest.raises(MCPError, match="Unknown toolset: leave the header X-MCP-Toolset out"):
         by_header("editing", user=user).list_tools()
     assert len(listed(by_header("", user=user))) == 4
 
 
-def test_nobody_hears_of_toolsets_without_a_credential(settings: Any) -> None:
+def test_toolsets_are_not_revealed_without_a_credential(settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "ALLOW_ANONYMOUS": False}
     for name in ("editing", "edit"):
         client = by_header(name)
@@ -219,7 +215,7 @@ def test_nobody_hears_of_toolsets_without_a_credential(settings: Any) -> None:
         assert client.response.status_code == 401
 
 
-def test_a_toolset_without_public_tools_asks_for_a_credential(choose: Any) -> None:
+def test_toolset_without_public_tools_asks_for_a_credential(choose: Any) -> None:
     assert listed(choose("reading")) == ["hours"]
     client = choose("editing")
     with pytest.raises(MCPError, match="Authentication required"):
@@ -227,7 +223,7 @@ def test_a_toolset_without_public_tools_asks_for_a_credential(choose: Any) -> No
     assert ToolCallRecord.objects.filter(error_code="unauthenticated").count() == 1
 
 
-def test_a_default_toolset_is_what_the_endpoint_itself_serves(user: Any, settings: Any) -> None:
+def test_default_toolset_is_served_at_the_endpoint(user: Any, settings: Any) -> None:
     toolsets = {"default": ["article_get"], "all": ["*"]}
     serve_toolsets(settings, toolsets, article_create, article_get)
     client = MCPClient(path="/mcp", user=user)
@@ -237,7 +233,7 @@ def test_a_default_toolset_is_what_the_endpoint_itself_serves(user: Any, setting
     assert listed(at("all", user=user)) == ["article_create", "article_get"]
 
 
-def test_the_plain_list_is_of_the_toolset(user: Any) -> None:
+def test_list_view_is_limited_to_the_toolset(user: Any) -> None:
     client = MCPClient(user=user)
     found = client.http.get("/mcp/editing/tools/list").json()
     assert [tool["name"] for tool in found["tools"]] == ["article_create", "article_get"]
@@ -245,14 +241,14 @@ def test_the_plain_list_is_of_the_toolset(user: Any) -> None:
     assert [tool["name"] for tool in found["tools"]] == ["article_get", "hours", "weather"]
 
 
-def test_an_address_of_ones_own_serves_a_toolset(user: Any) -> None:
+def test_custom_address_serves_a_toolset(user: Any) -> None:
     assert reverse("mcp-toolset-editing") == "/mcp/editing"
     assert callable(MCPView.as_view(toolset="editing"))
     with pytest.raises(ImproperlyConfigured, match=r"MCP_BRIDGE\['TOOLSETS'\] has no toolset"):
         MCPView.as_view(toolset="edit")
 
 
-def test_a_call_in_a_toolset_is_on_record_like_any_other(choose: Any, user: Any) -> None:
+def test_call_in_a_toolset_is_recorded(choose: Any, user: Any) -> None:
     client = choose("editing", user=user)
     client.call_tool("article_create")
     with pytest.raises(MCPError):
@@ -261,7 +257,7 @@ def test_a_call_in_a_toolset_is_on_record_like_any_other(choose: Any, user: Any)
     assert list(kept) == [("article_create", ""), ("weather", "forbidden")]
 
 
-def test_a_rate_counts_the_calls_of_all_lists_together(user: Any, settings: Any) -> None:
+def test_rate_counts_calls_of_all_toolsets_together(user: Any, settings: Any) -> None:
     cache.clear()
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "THROTTLE_RATES": {"article_create": "2/min"}}
     for client in (MCPClient(path="/mcp", user=user), at("editing", user=user)):
@@ -270,7 +266,7 @@ def test_a_rate_counts_the_calls_of_all_lists_together(user: Any, settings: Any)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_direct_lane_answers_at_the_addresses_of_toolsets() -> None:
+def test_direct_lane_answers_at_the_addresses_of_toolsets() -> None:
     from mcp_bridge.ext.lane import MCPApplication
 
     application = MCPApplication(get_asgi_application())

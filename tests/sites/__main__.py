@@ -1,13 +1,13 @@
 """
-Install the bridge into sites that know nothing of it: ``make sites`` (ARGS="knox ara" for two).
+Install the bridge into sites that were written without it: ``make sites`` (ARGS="knox ara" for
+two).
 
-Each site is made anew by its own tools, gets what docs/start/installation.md asks for and a
-file of ten procedures, and is served by gunicorn: it must start, check clean, list as three users,
-run five tools, publish after a confirmation, and answer at its own addresses byte for byte as
-before.
-Three sites get no procedures: all of their REST API is switched on, and ten calls change something
-that is then seen over HTTP.
-Exits with 1 if any site fails.
+Each site is made by its own tools, gets the additions of docs/start/installation.md and a file of
+ten procedures, and is served by gunicorn: it must start, check clean, list as three users, run five
+tools, publish after a confirmation, and answer at its own addresses byte for byte as before.
+
+Three sites get no procedures: all of their REST API is enabled, and ten calls change something that
+is then seen over HTTP. Exits with 1 if any site fails.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def install(requirements: str) -> None:
 
 
 def judge(site: Site) -> bool:
-    """Run one site, and print what came of it."""
+    """Run one site, and print the outcome."""
     started = time.monotonic()
     try:
         verdict, passed = Run(site, environment(site.requirements) / "bin").whole(), True

@@ -1,8 +1,8 @@
 """
-Hold every tool that reads against its own address over HTTP, for three users; a plan on stdin.
+Compare every tool that reads with its own address over HTTP, for three users; a plan on stdin.
 
-Run by ``manage.py shell`` inside a site. All that is called is undone. Prints what it has counted;
-exits with 1 if an answer differs, or if the site's own views are not as they were before.
+Run by ``manage.py shell`` inside a site. All calls are undone. Prints its counts; exits with 1 if
+an answer differs, or if the site's own views are not as they were before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mcp_bridge.sources.ninja.source import endpoints
 from mcp_bridge.testing import MCPClient, MCPError
 
 PLAN = json.load(sys.stdin)
-# What the endpoint says of an exception in a tool.
+# The endpoint's text for an exception in a tool.
 BROKEN = "under the reference"
 LISTED_OUT = "not listed"
 
@@ -76,9 +76,9 @@ def plans(tool) -> Iterator[dict[str, object]]:
         if name in PLAN["values"]
     }
     if missing := [name for name in required if name not in values]:
-        sys.exit(f"{tool.name} needs {missing}, for which the site has no values.")
+        sys.exit(f"{tool.name} needs {missing}, and the site lacks values for that.")
     for number in range(max([len(values[name]) for name in required], default=1)):
-        # The last one of each goes on where another has more.
+        # Shorter lists repeat their last value.
         yield {name: values[name][min(number, len(values[name]) - 1)] for name in required}
     first = {name: values[name][0] for name in required}
     for name in schema["properties"].keys() - set(required) & values.keys():
@@ -129,7 +129,7 @@ def written(block: dict) -> str:
 
 
 def steady(value: object) -> object:
-    """Return a value without the members that tell how long ago something was."""
+    """Return a value without the members that say how long ago something was."""
     if isinstance(value, dict):
         left = value.keys() - PLAN["changing"]
         return {name: steady(value[name]) for name in sorted(left)}
@@ -149,7 +149,7 @@ def by_http(client: Client, address: str) -> tuple[str, object]:
         return ("forbidden" if response.status_code in (401, 403) else "refused"), why
     if response.status_code == 204:
         return "ok", "Done (204 No Content)."
-    # Of a file too, which has neither ``text`` nor ``content``.
+    # The same for a file, which has neither ``text`` nor ``content``.
     body = response.getvalue()
     if not kind.endswith("json"):
         return "ok", body.decode()
@@ -158,7 +158,7 @@ def by_http(client: Client, address: str) -> tuple[str, object]:
 
 
 def same(tool: tuple[str, object], http: tuple[str, object]) -> str:
-    """Return in which way two answers are the same, or "" where they are not."""
+    """Return in which way two answers are the same, or "" if they are not."""
     (told, value), (answered, expected) = tool, http
     if answered == "moved":
         if told == "ok" and value == {"location": expected}:
@@ -171,7 +171,7 @@ def same(tool: tuple[str, object], http: tuple[str, object]) -> str:
     if told != answered or (told == "ok" and steady(value) != steady(expected)):
         return ""
     if told == "refused" and type(expected) is str and expected not in str(value):
-        # Its lines on arguments may stand for a sentence on the whole.
+        # Its lines on arguments may replace a sentence on the whole.
         return told if str(value).startswith("/") else ""
     return told
 
@@ -189,7 +189,7 @@ def main() -> None:
     }
     reading = [tool for tool in tools if tool.annotations.get("readOnlyHint")]
     calls = [(tool, arguments) for tool in reading for arguments in plans(tool)]
-    # Logging in is told by answers, so that it comes before all of them.
+    # Answers show whether a user is logged in, so that it comes before all of them.
     logged_in = {
         name: Client(SERVER_NAME=served_host(), raise_request_exception=False) for name in users
     }
@@ -239,7 +239,7 @@ def main() -> None:
 
 
 def caller_of(tool) -> object:
-    """Return what calls the view of a tool: by a method of it, or by a function around it."""
+    """Return the function that calls the view of a tool: its method, or a function around it."""
     cells = getattr(tool.invoke, "__closure__", None) or ()
     around = next((cell.cell_contents for cell in cells), None)
     return getattr(tool.invoke, "__self__", around)
@@ -257,7 +257,7 @@ def address_of(tool, arguments: dict[str, object]) -> str:
     return f"{path}?{urlencode(query, doseq=True)}"
 
 
-# Of what the calls do wrong on purpose.
+# Errors that the calls cause on purpose.
 logging.disable(logging.CRITICAL)
 with override_settings(MCP_BRIDGE={**settings.MCP_BRIDGE, "AUDIT": None}):
     main()

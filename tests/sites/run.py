@@ -21,7 +21,7 @@ from typing import Any
 from tests.sites.site import OWN, PASSWORD, USERS, Interface, Site
 
 HERE = Path(__file__).parent
-# What docs/start/installation.md tells everybody to add.
+# The additions that docs/start/installation.md recommends to every site.
 SETTINGS = """
 INSTALLED_APPS = [*INSTALLED_APPS, {apps}]
 MCP_BRIDGE = {bridge!r}
@@ -66,7 +66,7 @@ for name in {names}:
 
 
 class Failure(Exception):
-    """Something is not as it must be; the text says what."""
+    """An unmet requirement; the text names it."""
 
 
 class Run:
@@ -81,13 +81,13 @@ class Run:
         self.programs = programs
         self.folder = Path()
         self.switched = ""
-        # One port for both times, since pages name their own address.
+        # One port for both times, since pages contain their own address.
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
 
     def whole(self) -> str:
-        """Run all steps; return a line on what was seen, or raise Failure."""
+        """Run all steps; return a line on the outcome, or raise Failure."""
         with tempfile.TemporaryDirectory(prefix=f"site-{self.site.name}-") as folder:
             self.folder = Path(folder)
             self.make()
@@ -96,7 +96,9 @@ class Run:
                 again = self.pages()
                 changing = [page for page in before if again[page] != before[page]]
                 if changing:
-                    raise Failure(f"Choose others than {changing}, which answer each time anew.")
+                    raise Failure(
+                        f"Choose others than {changing}, whose answers change with each request."
+                    )
             warned = self.check()
             started = time.monotonic()
             self.install()
@@ -112,7 +114,7 @@ class Run:
                 self.drive({**plan, "calls": [], "confirmed": [], "refused": [], "writes": []})
                 self.compare(before, self.pages())
                 self.drive(plan)
-                # Nothing that is well is an error to the doctor.
+                # The doctor reports no error about a healthy site.
                 credential = f"{self.site.scheme} {plan['tokens']['admin']}"
                 self.manage("mcp_doctor", "--url", f"{plan['url']}/", "--token", credential)
             compared = f"\n     {self.hold()}" if self.site.interface else ""
@@ -164,7 +166,7 @@ class Run:
             self.switched = self.manage("shell", "-v", "0", "-c", SWITCH_ON).strip()
 
     def check(self) -> set[str]:
-        """Return what the system checks say, a line each."""
+        """Return the output of the system checks, a line each."""
         said = self.run("python", "manage.py", "check", "--fail-level", "ERROR", errors=True)
         return set(re.findall(r"^\?*.*\([\w.]+[EWC]\d{3}\).*$", said, re.MULTILINE))
 
@@ -173,7 +175,7 @@ class Run:
         self.run("python", str(HERE / "client.py"), stdin=json.dumps(plan))
 
     def plan(self) -> dict[str, Any]:
-        """Return what the client is to do."""
+        """Return the client's plan."""
         publish = (self.site.publish,) if self.site.publish else ()
         return {
             "url": f"http://127.0.0.1:{self.port}/mcp",
@@ -195,7 +197,7 @@ class Run:
         return dict(zip(USERS, self.manage("shell", "-v", "0", "-c", code).split(), strict=True))
 
     def hold(self) -> str:
-        """Hold the tools of the interface against its addresses; return what was counted."""
+        """Compare the tools of the interface with its addresses; return the counts."""
         own = self.interface
         plan = {
             "users": [self.site.names[user] for user in USERS],
@@ -283,7 +285,7 @@ class Run:
         return self.run("python", "manage.py", *arguments, stdin=stdin)
 
     def run(self, program: str, *arguments: str, stdin: str = "", errors: bool = False) -> str:
-        """Run a program of the environment in the site's folder; return what it printed."""
+        """Run a program of the environment in the site's folder; return its output."""
         done = subprocess.run(
             [self.programs / program, *arguments],
             cwd=self.folder,

@@ -1,4 +1,4 @@
-"""What a site is to the gate: how it is made, and what must be true of it afterwards."""
+"""A site under test: how it is made, and the requirements on it afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 PASSWORD = "a-long-password-7"
 USERS = ("reader", "editor", "admin")
 OWN = "api_"
-"""What the names of tools begin with that are operations of a site's own interface."""
+"""Prefix of the names of tools that are operations of a site's own interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Write:
     """
-    A call that changes something, and where that is seen over HTTP by the same user.
+    A call that changes something, and the address where the same user then sees that over HTTP.
 
     ``seen`` is not in the status and body of GET ``address`` before the call, and is after it.
     """
@@ -41,25 +41,24 @@ class Interface:
     """
     The site's own interfaces for programs, of which all operations are served as tools.
 
-    ``values`` are what parameters are given, by name: each at least once, the rest with the first
-    ones; ``arguments`` are those of single tools instead, by patterns of names. ``differs`` are
-    patterns of names of tools that answer otherwise than over HTTP, each with the reason;
-    ``changing`` are members of answers that change with the time.
-    ``credential`` is code: the function ``credential(user)`` returns the META of requests of a user
-    beside the session.
+    ``values`` are the values of parameters, by name: each is used at least once, the rest with the
+    first ones; ``arguments`` are those of single tools instead, by patterns of names. ``differs``
+    are patterns of names of tools that answer otherwise than over HTTP, each with the reason;
+    ``changing`` are members of answers that change with the time. ``credential`` is code: the
+    function ``credential(user)`` returns the META of requests of a user beside the session.
     """
 
     sources: dict[str, dict[str, object]]
-    """Of MCP_BRIDGE["SOURCES"], with names that begin with OWN alone."""
+    """The value of MCP_BRIDGE["SOURCES"], whose names all begin with OWN."""
     operations: int
-    """How many there are."""
+    """Number of the operations."""
     values: dict[str, list[object]] = field(default_factory=dict)
     arguments: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
     credential: str = "def credential(user): return {}"
     warned: frozenset[str] = frozenset({"W002"})
-    """What the checks say of it, by their ids: that an operation has no description, at least."""
+    """Ids of the checks that report on it: at least that of operations without a description."""
     pages: tuple[str, ...] = ()
     """Addresses as those of the site, asked for with the name and password of the owner."""
     calls: tuple[Call, ...] = ()
@@ -72,7 +71,7 @@ class Interface:
 
 
 def rest_framework(*credentials: str) -> dict[str, object]:
-    """All views of a site: no pattern takes those that handle credentials, which are named."""
+    """Return a source of all views of a site: views that handle credentials are listed by name."""
     return {
         "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
         "OPTIONS": {"views": {"*": {}, **dict.fromkeys(credentials, {})}, "prefix": OWN},
@@ -89,13 +88,13 @@ UNMARKED: dict[str, object] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """
-    A site that knows nothing of the bridge.
+    A site that was written without the bridge.
 
-    ``create`` are the commands that make it in an empty folder, ``settings`` and ``urls`` the
-    files there to which the library's own installation page, and then the bridge's, add lines.
-    ``apps`` are models of its own, ``seed`` makes the three users and some content, ``procedures``
-    holds the ten tools, if the site gets any: files of this folder. Sites with the same
-    ``requirements`` have one environment.
+    ``create`` are the commands that make it in an empty folder, ``settings`` and ``urls`` the files
+    there to which the library's own installation page, and then the bridge's, add lines. ``apps``
+    are its own models, ``seed`` makes the three users and some content, ``procedures`` holds the
+    ten tools, if the site gets any: files of this folder. Sites with the same ``requirements`` have
+    one environment.
     """
 
     name: str
@@ -113,7 +112,7 @@ class Site:
     bridge: dict[str, object] = field(default_factory=dict)
     """Settings of MCP_BRIDGE beside SOURCES."""
     token_url: str | None = None
-    """Where the site gives out its own credentials; None where they are the bridge's tokens."""
+    """Address at which the site issues credentials; None if they are the bridge's tokens."""
     token_key: str = ""
     scheme: str = "Bearer"
     names: dict[str, str] = field(default_factory=lambda: {user: user for user in USERS})
@@ -132,7 +131,7 @@ class Site:
 
 
 class Database:
-    """A PostgreSQL database of a site's own, beside the one in MCP_BRIDGE_TEST_DATABASE_URL."""
+    """A separate PostgreSQL database of a site, beside the one in MCP_BRIDGE_TEST_DATABASE_URL."""
 
     def __init__(self, name: str) -> None:
         code = f"""

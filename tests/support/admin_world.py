@@ -1,4 +1,4 @@
-"""A site with a row of each kind on its admin pages, and everybody who may come to them."""
+"""A site with a row of each kind on its admin pages, and all users who may open these."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from mcp_bridge.tokens.models import Token
 from tests.admin.test_candidates import ManySource
 from tests.support.administrator import serve_tools
 
-# From who may do most to who may do nothing. The chief may do all that there is to do with tools,
-# calls, scopes and tokens, but for issuing these for others; the viewer may view all of the site;
-# the issuer may add tokens, and nothing else.
+# From the most permissions to none. The chief may do everything with tools, calls, scopes and
+# tokens, but for issuing these for others; the viewer may view all of the site; the issuer may only
+# add tokens.
 PEOPLE = ("root", "chief", "viewer", "issuer", "clerk", "member", "nobody")
 CANDIDATE = "api_0001"
-# Whose rows say what has changed, beside those of the bridge.
+# Tables whose rows record changes, beside those of the bridge.
 _APPS = ("mcp_bridge", "mcp_bridge_tokens", "oauth2_provider", "auth", "admin")
 
 
@@ -55,13 +55,13 @@ def fail(word: str) -> str:
 
 
 def fresh() -> str:
-    """Nobody has approved it yet."""
+    """Return a word; the tool is not approved yet."""
     return ""
 
 
 @dataclass
 class World:
-    """The people, by name, each with a browser, and the rows of the pages, by what they are."""
+    """The users, by name, each with a browser, and the rows of the pages, by kind."""
 
     people: dict[str, Any] = field(default_factory=dict)
     browsers: dict[str, Client] = field(default_factory=dict)
@@ -71,7 +71,9 @@ class World:
         return quote(self.rows[name].pk)
 
     def address(self, page: str, row: str = "") -> str:
-        """The address of a page by its name, "app_list" of "mcp_bridge" with a space between."""
+        """
+        Return the address of a page by its name, "app_list" of "mcp_bridge" with a space between.
+        """
         name, _, label = page.partition(" ")
         if page == own_tokens.urlpatterns[0].name:
             return reverse(page)
@@ -84,13 +86,13 @@ def page_names() -> Iterator[str]:
     yield from ("app_list mcp_bridge", "app_list mcp_bridge_tokens")
     for model_admin in admin.site._registry.values():
         if isinstance(model_admin, PagesAdmin):
-            # What has no name leads from an old address of Django's to the page of a row.
+            # Patterns without a name redirect from an old address of Django's to the page of a row.
             yield from (each.name for each in model_admin.get_urls() if each.name)
     yield from (str(each.name) for each in own_tokens.urlpatterns)
 
 
 def state() -> dict[str, list[Any]]:
-    """All rows that say what anybody may do, or has done, by the name of their table."""
+    """Return all rows on permissions and on past actions, by the name of their table."""
     flush()
     return {
         model._meta.model_name or "": list(model._base_manager.order_by("pk").values_list())
@@ -100,14 +102,14 @@ def state() -> dict[str, list[Any]]:
 
 
 def changed(before: dict[str, list[Any]]) -> set[str]:
-    """The names of the tables that have changed."""
+    """Return the names of the tables that have changed."""
     now = state()
     # Each decision writes another generation.
     return {name for name in now if now[name] != before[name]} - {"generation"}
 
 
 def make_world(settings: Any) -> World:
-    """Make the site and its rows, and have all people sign in."""
+    """Make the site and its rows, and have all users sign in."""
     ToolSetting.objects.all().delete()
     serve_tools(settings, shout, look, fail, fresh)
     own = path("mcp/tokens/", include(own_tokens))
@@ -176,7 +178,7 @@ def _add_rows(world: World) -> None:
 
 
 def fingerprint_of(name: str) -> str:
-    """The fingerprint of a tool's definition, or of the one that a candidate would have."""
+    """Return the fingerprint of a tool's definition, or of the one that a candidate would have."""
     discovered = registry.discovered
     tool = discovered.tools.get(name) or registry.build(discovered.candidates[name])
     return fingerprint(canonical_definition(tool))

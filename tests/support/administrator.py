@@ -26,7 +26,7 @@ def serve_tools(settings: Any, *functions: Any, **options: Any) -> None:
 
 class Administrator:
     """
-    The browser of a staff user with these permissions; without any, of a superuser.
+    Return the browser of a staff user with these permissions; without any, of a superuser.
 
     Every page must answer 200, unless another status is given.
     """
@@ -60,7 +60,7 @@ class Administrator:
         return self.post("change", row(name).pk, expected=expected, _save="Save", **values)
 
     def shown(self, page: str, *args: Any) -> str:
-        """The revision that a page is sent with, for it to be saved."""
+        """Return the revision that a page must be sent with, to be saved."""
         return shown_by(self.browser, address(page, *args))
 
     def act(self, action: str, *names: str, expected: int = 200) -> str:
@@ -79,7 +79,7 @@ class Administrator:
 
 
 def shown_by(browser: Client, path: str) -> str:
-    """The revision that the form of a page is sent with; empty if it has none."""
+    """Return the revision that the form of a page is sent with; empty if it has none."""
     text = browser.get(path).content.decode()
     return "".join(re.findall(r'<input type="hidden" name="_revision" value="([^"]*)">', text))
 

@@ -15,7 +15,7 @@ from mcp_bridge.records.rows import flush
 
 
 class Apart:
-    """Records are written to a database of their own, and read there."""
+    """Router that writes records to a separate database, and reads them there."""
 
     def db_for_write(self, model: Any, **hints: Any) -> str | None:
         return "apart" if model is ToolCallRecord else None
@@ -28,7 +28,7 @@ class Apart:
 
 @pytest.fixture(autouse=True, scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file, for which writers wait a fifth of a second."""
+    """Return a file, for which writers wait a fifth of a second."""
     place = tmp_path_factory.mktemp("apart") / "records.sqlite3"
     config = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3"}
     config |= {"NAME": place, "OPTIONS": {"timeout": 0.2}}
@@ -41,8 +41,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def database(place: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file with an empty table of records, to which they are written."""
-    # Also where all tests have another default.
+    """Return the file with an empty table of records, to which they are written."""
+    # Also if all tests have another default.
     monkeypatch.setattr(Audit, "WRITE", "together")
     settings.DATABASE_ROUTERS = [f"{__name__}.Apart"]
     with connections["apart"].schema_editor() as editor:

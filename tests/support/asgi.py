@@ -1,4 +1,4 @@
-"""Calls as an ASGI server hands them over, with clients that may go before the answer."""
+"""Calls as an ASGI server passes them on, with clients that may disconnect before the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.values import dumps
 
 
 def scope_of(tool: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
-    """The scope and the body of a call."""
+    """Return the scope and the body of a call."""
     client = MCPClient()
     message = client.message("tools/call", name=tool, arguments=arguments)
     sent = {"Host": "testserver", "Content-Type": "application/json", **client.mirrored(message)}
@@ -23,7 +23,7 @@ def scope_of(tool: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
 
 
 def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    """The scope of a POST to the endpoint."""
+    """Return the scope of a POST to the endpoint."""
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -36,7 +36,7 @@ def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
 
 
 async def posted(tool: str, status: int | None = 200, **arguments: Any) -> bytes:
-    """The answer to a call, which has that HTTP status, or any."""
+    """Return the answer to a call, which has that HTTP status, or any."""
     scope, message = scope_of(tool, **arguments)
     application = ApplicationCommunicator(lane.application(), scope)
     await application.send_input({"type": "http.request", "body": message})
@@ -53,7 +53,7 @@ class Departing:
         scope, message = scope_of(tool, **arguments)
         self._input: asyncio.Queue[Any] = asyncio.Queue()
         self._input.put_nowait({"type": "http.request", "body": message})
-        # What is sent although nobody is there to hear of it.
+        # Messages sent after the client has disconnected.
         self.sent: list[MutableMapping[str, Any]] = []
         self.task = asyncio.ensure_future(lane.application()(scope, self._input.get, self._send))
 
@@ -61,7 +61,7 @@ class Departing:
         self.sent.append(message)
 
     async def go(self, times: int = 1) -> None:
-        """Go; a server that is told to stop cancels what it runs once more."""
+        """Disconnect; a server that is stopped cancels the running code once more."""
         self._input.put_nowait({"type": "http.disconnect"})
         await asyncio.sleep(0.05)
         for _ in range(times - 1):
@@ -76,7 +76,7 @@ class Departing:
 
 
 class Exchange:
-    """One request to an application, as a server hands it over, and what came back."""
+    """One request to an application, as a server passes it on, and its answer."""
 
     def __init__(self, scope: dict[str, Any], *chunks: bytes, leaves: bool = False) -> None:
         self.scope, self.leaves = scope, leaves

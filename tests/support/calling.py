@@ -1,4 +1,4 @@
-"""Coroutines that say where they go on, run in the thread of a test."""
+"""Coroutines that record the thread in which they go on, run in the thread of a test."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mcp_bridge.server.server import MCPServer
 
 
 def handled(server: MCPServer, request: Request, context: Context, *send: Any) -> Any:
-    """The result of a request, as under WSGI."""
+    """Return the result of a request, as under WSGI."""
     return drive(server.handle(request, context, *send))
 
 
 async def handled_on_loop(server: MCPServer, request: Request, context: Context, *send: Any) -> Any:
-    """The result of a request, as under ASGI."""
+    """Return the result of a request, as under ASGI."""
     return await alternate(server.handle(request, context, *send))
 
 
 def replied(body: bytes, handle: Callable[[Request], Any], **options: Any) -> Reply:
-    """The reply to a body, where a plain function handles its requests."""
+    """Return the reply to a body, if a plain function handles its requests."""
 
     async def in_its_place(request: Request) -> Any:
         return handle(request)

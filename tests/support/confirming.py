@@ -36,14 +36,14 @@ def call(client: CheckedClient, name: str = "wipe", **params: Any) -> dict[str, 
 
 
 def state_of(client: CheckedClient, **params: Any) -> str:
-    """The state of a call whose user is asked."""
+    """Return the state of a call whose user is asked."""
     result = call(client, **params)
     assert result["resultType"] == "input_required"
     return str(result["requestState"])
 
 
 def refused(client: CheckedClient, state: Any, **params: Any) -> str:
-    """The error of a repetition that is not believed; nothing runs, or runs again."""
+    """Return the error of a repetition that is not believed; nothing runs, or runs again."""
     before = list(RUNS)
     with pytest.raises(MCPError) as raised:
         call(client, **{"inputResponses": YES, "requestState": state, **params})

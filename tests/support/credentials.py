@@ -1,5 +1,5 @@
 """
-A site where several libraries of credentials are installed, run in a process of its own.
+A site with several libraries of credentials, run in a separate process.
 
     python -m tests.support.credentials FOLDER
 
@@ -102,7 +102,7 @@ def addresses() -> ModuleType:
 
 
 def credentials() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield whose each credential is, in what state, and the headers that hold it."""
+    """Yield the owner and the state of each credential, and the headers that hold it."""
     from django.contrib.auth import get_user_model
     from django.test import Client
     from django.utils import timezone
@@ -151,7 +151,7 @@ def credentials() -> Iterator[tuple[str, str, dict[str, str]]]:
     for state, expires, user in (
         ("valid", now + hour, bob),
         ("expired", now - hour, bob),
-        # Of the grant "client credentials".
+        # By the grant "client credentials".
         ("without a user", now + hour, None),
     ):
         access.create(user=user, token=f"oauth {state}".replace(" ", "-"), expires=expires)
@@ -172,7 +172,7 @@ def credentials() -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 class Door:
-    """What an MCPClient posts through, leading to the application under ASGI or WSGI."""
+    """Transport of an MCPClient to the application under ASGI or WSGI."""
 
     def __init__(self, view: str) -> None:
         from django.test import AsyncClient, Client

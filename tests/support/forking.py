@@ -1,7 +1,7 @@
 """
 Python processes, forked for the requests on the standard input from one that has libraries loaded.
 
-To load them is most of what such a process would take. Neither this package nor a module that reads
+Loading them takes most of the time of such a process. Neither this package nor a module that reads
 settings is among them, so that a site starts as it does from the command line.
 """
 
@@ -39,13 +39,13 @@ LIBRARIES = (
 
 
 def wait(pid: int, options: int) -> int | None:
-    """The exit status of a process, or None while it runs, if it is not to be waited for."""
+    """Return the exit status of a process; without waiting, None while it runs."""
     ended, status = os.waitpid(pid, options)
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def serve() -> dict[str, Any]:
-    """Answer requests until the input ends; returns in each process that is forked."""
+    """Answer requests until the input ends; return in each process that is forked."""
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
         if "pid" in request:
@@ -58,7 +58,7 @@ def serve() -> dict[str, Any]:
 
 
 def become(out: str, err: str, cwd: str, env: dict[str, str], timeout: int) -> None:
-    """Take up the place, the variables and the output of the process that was asked for."""
+    """Adopt the directory, the variables and the output of the requested process."""
     for number, path in enumerate((os.devnull, out, err)):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND if number else os.O_RDONLY
         os.dup2(os.open(path, flags), number)
@@ -69,7 +69,7 @@ def become(out: str, err: str, cwd: str, env: dict[str, str], timeout: int) -> N
 
 
 def run(arguments: list[str]) -> None:
-    """Run what the arguments of a command line say: ``-W``, then ``-c``, ``-m`` or a file."""
+    """Run the arguments of a command line: ``-W``, then ``-c``, ``-m`` or a file."""
     while arguments[0] == "-W":
         sys.warnoptions.append(arguments[1])
         warnings.simplefilter(arguments[1])  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ CALLED: list[tuple[str, dict[str, Any]]] = [
 
 
 def change_the_definition_of(name: str) -> None:
-    """As if the code had another definition when the tool was approved."""
+    """Change the approved definition, as if the code had had another then."""
     setting = ToolSetting.objects.get(name=name)
     approved = json.loads(setting.approved)
     approved["description"] = "Delete a draft."
@@ -40,9 +40,11 @@ def change_the_definition_of(name: str) -> None:
 
 
 def use_newsroom() -> Any:
-    """Make a newsroom with calls, calls and a tool that wait, a token and a scope; its owner."""
+    """
+    Make a newsroom with calls, a pending call and tool, a token and a scope; return its owner.
+    """
     call_command("seed_newsroom", verbosity=0)
-    # The end of a test with transactions has made those of the tools that were served there.
+    # The end of a test with transactions has registered the tools that were served there.
     sync_tool_settings(registry.discovered)
     users = get_user_model().objects
     owner = users.create_superuser("owner")
@@ -62,7 +64,7 @@ def use_newsroom() -> Any:
 
 
 def pages(owner: Any, site: str = "admin") -> dict[str, str]:
-    """Return the addresses of all pages of MCP in an admin site, each with a name of its own."""
+    """Return the addresses of all pages of MCP in an admin site, each with a unique name."""
 
     def at(model: str, page: str = "changelist", *args: Any, app: str = "mcp_bridge") -> str:
         name = f"{site}:{app}_{model}_{page}"

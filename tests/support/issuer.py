@@ -31,18 +31,18 @@ KINDS = {"PS256": "RS256", "RS384": "RS256"}
 
 @functools.cache
 def private_key(algorithm: str, number: int = 0) -> Any:
-    """One of the keys of all tests: making them takes long."""
+    """Return one of the keys of all tests: making them takes long."""
     return MAKERS[KINDS.get(algorithm, algorithm)]()
 
 
 def public_jwk(key: Any, algorithm: str, **members: Any) -> dict[str, Any]:
-    """The JWK of a private key's public half, with these members."""
+    """Return the JWK of a private key's public half, with these members."""
     found = get_default_algorithms()[algorithm].to_jwk(key.public_key(), as_dict=True)
     return {**found, "use": "sig", **members}
 
 
 def part(value: object) -> str:
-    """A part of a JWT by hand."""
+    """Return a part of a JWT made by hand."""
     written = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(written).rstrip(b"=").decode()
 
@@ -51,7 +51,7 @@ class Issuer:
     """
     An issuer with one key, ``a``, of RS256.
 
-    ``jwks`` is what it serves as its keys. ``answers`` has another answer by path: a status with a
+    ``jwks`` are the keys that it serves. ``answers`` has another answer by path: a status with a
     body, or a function of the handler. ``asked`` are the paths of all requests. It runs between
     ``start`` and ``stop``, and may be started again at the same address.
     """
@@ -87,7 +87,7 @@ class Issuer:
         self.answers[path] = 200, json.dumps(value).encode()
 
     def claims(self, **claims: Any) -> dict[str, Any]:
-        """Claims that hold, but for these; one that is None is left out."""
+        """Return valid claims, but for these; one that is None is left out."""
         now = int(time.time())
         all_of = {
             "iss": self.url,
@@ -108,14 +108,14 @@ class Issuer:
         header: dict[str, Any] | None = None,
         **claims: Any,
     ) -> str:
-        """A token that holds, but for what is given."""
+        """Return a valid token, but for the given parts."""
         headers = {"kid": "a", "typ": "at+jwt", **(header or {})}
         headers = {name: value for name, value in headers.items() if value is not None}
         key = key or private_key(algorithm)
         return jwt.encode(self.claims(**claims), key, algorithm, headers)
 
     def unsigned(self, header: dict[str, Any], secret: bytes | None = None) -> str:
-        """A token with any header, signed with HMAC and SHA-256 where there is a secret."""
+        """Return a token with any header, signed with HMAC and SHA-256 if there is a secret."""
         text = f"{part({'typ': 'JWT', 'kid': 'a', **header})}.{part(self.claims())}"
         digest = hmac.digest(secret, text.encode(), hashlib.sha256) if secret is not None else b""
         return f"{text}.{part(digest)}"
@@ -147,4 +147,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
-        """Say nothing: a test reads what is logged."""
+        """Log nothing on stderr: a test reads the log."""

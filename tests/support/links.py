@@ -1,4 +1,4 @@
-"""Follows the links of pages, as the person who is signed in there."""
+"""The links of pages, followed as the user who is signed in there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 
 from tests.support.page import Page
 
-# What leads out of the page: its links, the targets of its forms, and what it loads.
+# The addresses that a page names: its links, the targets of its forms, and its resources.
 LEADING = {
     "a": "href",
     "form": "action",
@@ -19,7 +19,7 @@ LEADING = {
 
 
 class LenientPage(Page):
-    """A page of the admin, where Django leaves some tags open."""
+    """A page of the admin, in which Django leaves some tags open."""
 
     def handle_endtag(self, tag: str) -> None:
         pass
@@ -31,9 +31,9 @@ class LenientPage(Page):
 
 def leading(address: str, html: str, *wanted: str) -> set[str]:
     """
-    Return the addresses of this site to which a page leads, without fragments.
+    Return the addresses of this site to which a page links, without fragments.
 
-    With names of tags, those to which these lead.
+    With names of tags, only those that these tags name.
     """
     found = set()
     for tag, attrs in LenientPage(html).tags:
@@ -46,7 +46,9 @@ def leading(address: str, html: str, *wanted: str) -> set[str]:
 
 
 def inline(html: str) -> list[tuple[str, Any]]:
-    """Return what a Content-Security-Policy of ``default-src 'self'`` has a browser refuse."""
+    """
+    Return the parts that a Content-Security-Policy of ``default-src 'self'`` has a browser refuse.
+    """
     found: list[tuple[str, Any]] = []
     for tag, attrs in LenientPage(html).tags:
         is_script = tag == "script" and attrs.get("type") != "application/json"

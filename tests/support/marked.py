@@ -1,4 +1,4 @@
-"""A made-up language that brackets each message, and what a page has outside of the brackets."""
+"""A made-up language that brackets each message, and the texts of a page outside the brackets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from django.utils import translation
 from django.utils.translation import trans_real
 
 LANGUAGE = "xx"
-# Elements whose content is data by what they are: code, and names of other people.
+# Elements whose content is always data: code, and names of other people.
 _DATA = {"bdi", "code", "pre", "script", "style", "textarea"}
 _READ = ("alt", "aria-label", "placeholder", "title", "data-copied", "data-mcp-failed")
-# After these nothing that was begun goes on.
+# These tags end every text that was begun.
 _BLOCKS = {"p", "td", "th", "li", "h1", "h2", "h3", "dd", "dt", "div", "option", "label"}
 
 
@@ -34,7 +34,7 @@ def write_catalogue(folder: Path) -> None:
         "Plural-Forms": "nplurals=2; plural=(n != 1);",
     }
     for home in homes:
-        # Django's English has all messages, those that nobody has translated yet too.
+        # Django's English has all messages, including those not yet translated.
         files = [home / "locale" / name / "LC_MESSAGES" / "django.po" for name in ("en", "de")]
         path = next((each for each in files if each.exists()), None)
         for each in polib.pofile(str(path)) if path else ():
@@ -60,14 +60,14 @@ def _configs() -> list[Any]:
 
 @contextmanager
 def bracketed(folder: Path) -> Iterator[None]:
-    """Speak the language of the catalogue in a folder."""
+    """Activate the language of the catalogue in a folder."""
     with speaking(LANGUAGE, folder):
         yield
 
 
 @contextmanager
 def speaking(language: str, folder: Path) -> Iterator[None]:
-    """Speak a language, with a catalogue in a folder whose words go before those of the apps."""
+    """Activate a language, with a catalogue in a folder that precedes those of the apps."""
     languages = [*settings.LANGUAGES, (LANGUAGE, "Bracketed")]
     with override_settings(LOCALE_PATHS=[str(folder)], LANGUAGES=languages):
         trans_real._translations.pop(language, None)
@@ -77,7 +77,7 @@ def speaking(language: str, folder: Path) -> Iterator[None]:
 
 
 def in_german(folder: Path, words: dict[str, str]) -> AbstractContextManager[None]:
-    """Speak German, with these translations of messages beside those that there are."""
+    """Activate German, with these translations of messages beside the existing ones."""
     made = polib.POFile()
     made.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
     made.extend(polib.POEntry(msgid=text, msgstr=german) for text, german in words.items())
@@ -88,7 +88,7 @@ def in_german(folder: Path, words: dict[str, str]) -> AbstractContextManager[Non
 
 
 class _Reader(HTMLParser):
-    """Collects what people read of a page: texts, and attributes that are spoken or shown."""
+    """Collector of a page's readable parts: texts, and attributes that are spoken or shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class _Reader(HTMLParser):
         shown = [given.get(name) for name in _READ]
         if tag == "input" and given.get("type") in ("submit", "button", "reset"):
             shown.append(given.get("value"))
-        # Spoken by themselves, and not within the text around them.
+        # Spoken separately, and not within the text around them.
         self.parts += [f"\x00{text}\x00" for text in shown if text and not self.within]
 
     def handle_endtag(self, tag: str) -> None:
@@ -122,10 +122,10 @@ def unmarked(html: str, data: tuple[str, ...] = ()) -> set[str]:
     """
     Return the texts of a page that have letters outside of brackets.
 
-    ``data`` are names and texts that are nobody's to translate: whole words.
+    ``data`` are names and texts that are not to be translated: whole words.
     """
     reader = _Reader()
-    # The menu beside each page has what other apps are called.
+    # The menu beside each page contains the names of other apps.
     reader.feed(re.sub(r'(?s)<nav class="sticky" id="nav-sidebar".*?</nav>', "", html))
     text = "".join(reader.parts)
     attributes = re.findall(r"\x00([^\x00]*)\x00", text)
@@ -144,7 +144,7 @@ def unmarked(html: str, data: tuple[str, ...] = ()) -> set[str]:
 
 
 def _outside(text: str) -> str:
-    """Return what is outside of all brackets, which may stand in one another."""
+    """Return the text outside of all brackets, which may be nested."""
     depth, kept = 0, []
     for each in text:
         depth += (each == "⟦") - (each == "⟧")

@@ -1,4 +1,4 @@
-"""A model of a site: what each user sees, and what comes of each call."""
+"""A model of a site: the tools that each user sees, and the outcome of each call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOOLS = ("open", "plain", "guarded", "wipe")
 
 @dataclass
 class Served:
-    """A tool, as the code and an administrator have it; ``version`` is None where it is gone."""
+    """A tool, as the code and an administrator have it; ``version`` is None if it is gone."""
 
     name: str
     version: int | None = 1
@@ -53,7 +53,7 @@ class State:
 
 @dataclass
 class Model:
-    """What is listed and what comes of each call, as the documentation says it."""
+    """The list and the outcome of each call, as the documentation describes them."""
 
     tools: dict[str, Served] = field(default_factory=lambda: {n: Served(n) for n in TOOLS})
     revoked: set[str] = field(default_factory=set)
@@ -63,7 +63,7 @@ class Model:
     queue: dict[tuple[Any, ...], str] = field(default_factory=dict)
 
     def listed(self, user: str) -> list[str] | None:
-        """The names that a user sees, or None for who is not let in."""
+        """Return the names that a user sees, or None for a user who is refused."""
         has_public = any(each.is_public and each.is_served for each in self.tools.values())
         if user in self.revoked or (user == "nobody" and not has_public):
             return None

@@ -1,4 +1,4 @@
-"""What a test takes away, so that nothing can be fetched."""
+"""The sources that a test takes away, so that nothing can be fetched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no network and no file: whoever turns to one fails the test."""
+    """Replace network and files: any access to them fails the test."""
 
     def reached(*arguments: Any, **options: Any) -> None:
         raise AssertionError("something was fetched")

@@ -1,4 +1,4 @@
-"""Reads rendered HTML as a browser and a screen reader do."""
+"""A reader of rendered HTML, as a browser and a screen reader read it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ class Page(HTMLParser):
         return [attrs for tag, attrs in self.tags if tag in names]
 
     def names(self) -> list[str]:
-        """What the form calls its fields, without the prefix."""
+        """Return the names of the form's fields, without the prefix."""
         return [each["name"].removeprefix("arguments-") for each in self.all(*INPUTS)]
 
     def check(self) -> None:
-        """Every input has a label, what describes it is there, and every id is there once."""
+        """
+        Check that every input has a label and an existing description, and that ids are unique.
+        """
         ids = [attrs["id"] for _, attrs in self.tags if "id" in attrs]
         assert len(ids) == len(set(ids))
         labelled = [each["for"] for each in self.all("label")]

@@ -1,4 +1,4 @@
-"""Procedures that return content, that fail, and that return what cannot be sent."""
+"""Procedures that return content, that fail, and that return unsendable values."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def type_error() -> int:
 @outcomes.register_procedure
 @mcp_tool
 def returns(what: str) -> Any:
-    """Return what no JSON can hold."""
+    """Return an object that JSON cannot hold."""
     return {
         "nan": {"x": float("nan")},
         "infinity": [float("inf")],

@@ -1,4 +1,4 @@
-"""Python in a process of its own, for what holds of a whole site."""
+"""Python in separate processes, for facts that hold for a whole site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def forking() -> subprocess.Popen[str]:
-    """The process from which others are forked; it ends with its input."""
+    """Return the process from which others are forked; it ends with its input."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.forking"],
         cwd=ROOT,
@@ -60,19 +60,21 @@ class Python:
         )
 
     def wait(self, options: int = 0) -> int | None:
-        """The exit status; None while it runs, with ``os.WNOHANG``."""
+        """Return the exit status; None while it runs, with ``os.WNOHANG``."""
         status: int | None = ask(pid=self.pid, options=options)
         return status
 
 
 def variables(site: Path) -> dict[str, str]:
-    """The variables of a process that imports from a folder, with its settings."""
+    """Return the variables of a process that imports from a folder, with its settings."""
     path = f"{site}{os.pathsep}{ROOT}"
     return {**os.environ, "DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": path}
 
 
 def try_python(*arguments: str, timeout: int = 60, **place: Any) -> tuple[int | None, str, str]:
-    """The exit status, the output and the errors of Python at the project's root, or elsewhere."""
+    """
+    Return the exit status, the output and the errors of Python at the project's root, or elsewhere.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         status = Python(*arguments, out=out, err=err, timeout=timeout, **place).wait()
@@ -80,7 +82,7 @@ def try_python(*arguments: str, timeout: int = 60, **place: Any) -> tuple[int | 
 
 
 def run_python(*arguments: str, **place: Any) -> str:
-    """Run Python until it has ended well; what it printed."""
+    """Run Python until it has succeeded; return its output."""
     status, out, err = try_python(*arguments, **place)
     assert status == 0, err
     return out

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def calls(function: Callable[[], T]) -> tuple[int, T]:
-    """Return how many calls a function makes, those of what it calls included, and its result."""
+    """Return how many calls a function makes, nested ones included, and its result."""
     profile = cProfile.Profile()
     returned = profile.runcall(function)
     return sum(each.callcount for each in profile.getstats()), returned

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[2]
-# Where imports are looked for: protobuf's own files, Google's, those of the tests, the package.
+# The folders of imports: protobuf's own files, Google's, those of the tests, the package.
 INCLUDES = (
     files("grpc_tools") / "_proto",
     Path(next(iter(google.api.__path__))).parents[1],
@@ -41,7 +41,7 @@ import "google/protobuf/wrappers.proto";
 
 @cache
 def compiled(text: str, *arguments: str) -> bytes:
-    """The descriptor set of a .proto file, with what it imports; further arguments of protoc."""
+    """Return the descriptor set of a .proto file, with its imports; further arguments of protoc."""
     with TemporaryDirectory() as directory:
         folder = Path(directory)
         (folder / "tested.proto").write_text(text)
@@ -64,7 +64,7 @@ def compiled_file(path: Path, *arguments: str) -> bytes:
 
 
 def proto3(*parts: str) -> str:
-    """A .proto file of the package ``tested``, with all imports that the tests use."""
+    """Return a .proto file of the package ``tested``, with all imports that the tests use."""
     return "\n".join(('syntax = "proto3";', "package tested;", HEADER, *parts))
 
 
@@ -76,7 +76,7 @@ def serving(
     **options: Any,
 ) -> Iterator[int]:
     """
-    A server of the methods by name, on a port of this machine.
+    Serve the methods by name, on a port of this machine.
 
     Each takes the request, the metadata and the context, and returns the fields of the answer (or
     yields them), or a message.

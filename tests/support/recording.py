@@ -13,7 +13,7 @@ from mcp_bridge.server.perform import call
 
 
 def record() -> ToolCallRecord:
-    """The one record there is."""
+    """Return the only record."""
     flush()
     return ToolCallRecord.objects.get()
 

@@ -1,4 +1,6 @@
-"""What Django mails to the administrators of an error, with the local variables of each frame."""
+"""
+The mails on an error from Django to the administrators, with the local variables of each frame.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ LOGGERS = ("", "django.request", "mcp_bridge")
 
 # Django 6.0 takes addresses alone, older ones pairs with names.
 BOSS = "boss@example.com" if django.VERSION >= (6, 0) else ("Boss", "boss@example.com")
-# Django 6.1 wants them, and older ones know nothing of them.
+# Required by Django 6.1, and unknown to older ones.
 MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
 
 
 class StatementFailedError(Exception):
-    """What the n-th statement to the database raises."""
+    """The exception of the n-th statement to the database."""
 
 
 @contextmanager
 def failing(number: int) -> Iterator[list[str]]:
-    """Have the n-th statement fail; yields those that were made, and at the end each mail."""
+    """Have the n-th statement fail; yield the statements made, and at the end each mail."""
     statements: list[str] = []
 
     def fail(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -52,7 +54,7 @@ def failing(number: int) -> Iterator[list[str]]:
 
 
 def mails() -> list[str]:
-    """Each mail as text: its body, and its page with the frames."""
+    """Return each mail as text: its body, and its page with the frames."""
     return [
         "\n".join([each.subject, each.body, *(str(page) for page, _ in each.alternatives)])
         for each in mail.outbox

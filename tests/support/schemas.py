@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from mcp_bridge.schemas import Inputs, Outputs, Signature, validation
 
-# Without those that only further packages know: what pydantic writes of a time that has no zone is
-# not as RFC 3339 wants it.
+# Without those that only other packages have: pydantic's format of a time without a zone differs
+# from RFC 3339.
 FORMATS = FormatChecker(formats=())
 FORMATS.checkers = {
     name: each

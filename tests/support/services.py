@@ -37,7 +37,7 @@ Answer = Callable[[Received, BaseHTTPRequestHandler], None]
 
 @dataclass
 class Service:
-    """Where it is, what it has received, and what it answers at a path."""
+    """The service's address, the requests it has received, and its answers by path."""
 
     url: str
     received: list[Received] = field(default_factory=list)
@@ -64,7 +64,7 @@ def send(
 
 
 def echo(received: Received, handler: BaseHTTPRequestHandler) -> None:
-    """Answer with what came."""
+    """Answer with the request."""
     send(
         handler,
         {
@@ -79,7 +79,7 @@ def echo(received: Received, handler: BaseHTTPRequestHandler) -> None:
 
 @contextmanager
 def service(tls: ssl.SSLContext | None = None, **answers: Answer) -> Iterator[Service]:
-    """Run a service that answers paths by their first part, and others with what came."""
+    """Run a service that answers paths by their first part, and others with the request itself."""
     made: Service
 
     class Handler(BaseHTTPRequestHandler):

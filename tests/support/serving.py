@@ -1,4 +1,4 @@
-"""Functions to serve as tools, and what the registry has made of them."""
+"""Functions to serve as tools, and the registry's view of them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mcp_bridge.registry.registry import registry
 
 
 def served(name: str) -> Tool:
-    """The tool of that name."""
+    """Return the tool of that name."""
     tool = registry.discovered.tools.get(name)
     assert tool is not None, [message.msg for message in registry.discovered.messages]
     return tool
 
 
 def names() -> list[str]:
-    """The names of all tools there are, whoever may use them."""
+    """Return the names of all tools, regardless of the caller."""
     return [tool.name for tool in registry.discovered]
 
 
 def messages(id: str) -> list[str]:
-    """What the checks say under an id."""
+    """Return the messages of the checks with an id."""
     found = [message for message in registry.discovered.messages if message.id == id]
     assert all(message.hint for message in found)
     return [str(message.msg) for message in found]
@@ -35,7 +35,7 @@ def set_tool(name: str, **values: Any) -> ToolSetting:
 
 
 def taking(hint: Any) -> Callable[..., Any]:
-    """A function with one parameter, ``value``, of that hint; it returns its repr."""
+    """Return a function with one parameter, ``value``, of that hint; it returns its repr."""
 
     def take(value):  # type: ignore[no-untyped-def]
         """Take a value."""
@@ -46,7 +46,7 @@ def taking(hint: Any) -> Callable[..., Any]:
 
 
 def giving(hint: Any, value: Any) -> Callable[[], Any]:
-    """A function that returns the value, and says it returns the hint."""
+    """Return a function that returns the value, and declares that hint."""
 
     def give():  # type: ignore[no-untyped-def]
         """Give a value."""

@@ -1,4 +1,4 @@
-"""The site that the tests serve: one procedure for every thing a procedure can be or do."""
+"""The site that the tests serve: one procedure for every feature of procedures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def later(text: str) -> str:
 @server.register_procedure
 @mcp_tool(public=True, read_only=True)
 def ping_public() -> dict[str, bool]:
-    """Anybody may call this."""
+    """Return a pong; open to every caller."""
     return {"pong": True}
 
 
@@ -111,7 +111,7 @@ def for_ada(word: str, rpc: RpcRequestContext) -> str:
 @server.register_procedure(auth=raising)
 @mcp_tool
 def for_nobody() -> str:
-    """Its predicate raises."""
+    """Return a text; the tool's predicate raises."""
     return "never"
 
 
@@ -145,7 +145,7 @@ def who(context: Context) -> dict[str, str]:
 @server.register_procedure
 @mcp_tool
 def needs_sampling(context: Context) -> str:
-    """Needs a client that can sample."""
+    """Return a text; needs a client that can sample."""
     context.require_capability("sampling")
     return "sampled"
 
@@ -166,7 +166,7 @@ def needs_sampling(context: Context) -> str:
     },
 )
 def by_hand(code: str) -> dict[str, str]:
-    """Its schemas are written by hand."""
+    """Return the code; the schemas are handwritten."""
     return {"code": code}
 
 
@@ -194,7 +194,7 @@ def open_ended(rpc: RpcRequestContext, **rest: int) -> dict[str, int]:
     return rest
 
 
-# What must never be a tool.
+# Procedures that must never be tools.
 
 
 @server.register_procedure

@@ -1,4 +1,4 @@
-"""The site of tests/support/site.py served under ASGI, with procedures that tell where they run."""
+"""The site of tests/support/site.py served under ASGI, with procedures that name their thread."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MEETING: list[asyncio.AbstractEventLoop] = []
 @threads.register_procedure
 @mcp_tool(public=True)
 async def thread_of_coroutine() -> str:
-    """Tell the thread and the task that a coroutine function runs on."""
+    """Return the thread and the task that a coroutine function runs on."""
     return f"{threading.get_ident()} {asyncio.get_running_loop().is_running()}"
 
 
 @threads.register_procedure
 @mcp_tool(public=True)
 def thread_of_function() -> str:
-    """Tell the thread that a function runs on."""
+    """Return the thread that a function runs on."""
     return f"{threading.get_ident()} False"
 
 
@@ -61,7 +61,7 @@ async def fail_later(how: str) -> str:
 @threads.register_procedure
 @mcp_tool
 async def count_groups() -> int:
-    """Ask the database in a coroutine function."""
+    """Query the database in a coroutine function."""
     return await Group.objects.acount()
 
 

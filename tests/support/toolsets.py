@@ -1,4 +1,4 @@
-"""A site whose tools stand in toolsets."""
+"""A site whose tools are in toolsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def serve_toolsets(
     for function in functions:
         server.register_procedure(function)
     route(settings, path("rpc", server.view))
-    # A URLconf has the addresses of the toolsets that there are when it is made.
+    # A URLconf has the addresses of the toolsets that exist when it is made.
     settings.ROOT_URLCONF.urlpatterns = [
         path("rpc", server.view),
         *endpoint(AsyncMCPView if asynchronous else MCPView),

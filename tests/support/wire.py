@@ -1,4 +1,4 @@
-"""What the tests of the wire share: a good message, and what every refusal must look like."""
+"""Helpers of the tests of the wire: a good message, and the rules for every refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENVELOPE = {PROTOCOL_VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever is sent, no tool runs, and nobody is woken by an error in the log."""
+    """Check that no tool runs, and that no error is logged."""
     CALLS.clear()
     yield
     assert CALLS == []
@@ -30,19 +30,19 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def somebody() -> Any:
-    """A user who may do anything and is in no database."""
+    """Return a user who may do anything and is in no database."""
     return get_user_model()(pk=1, username="ada", is_superuser=True)
 
 
 def caller(revision: str = LATEST.version, **options: Any) -> CheckedClient:
-    """A client of somebody."""
+    """Return a client of a user, or an anonymous one."""
     return CheckedClient(user=somebody(), revision=revision, **options)
 
 
 def message(
     client: CheckedClient, method: str = "tools/call", id: Any = 1, **params: Any
 ) -> dict[str, Any]:
-    """A request in the client's revision; a call of ``add`` unless told otherwise."""
+    """Return a request in the client's revision; a call of ``add`` by default."""
     if method == "tools/call" and not params:
         params = {"name": "add", "arguments": {"a": 1}}
     return {**client.message(method, **params), "id": id}
@@ -53,20 +53,20 @@ def compact(value: Any) -> str:
 
 
 def good(client: CheckedClient) -> str:
-    """The text of a call that would be answered; the tests change a part of it."""
+    """Return the text of a call that would be answered; the tests change a part of it."""
     return compact(message(client))
 
 
 def headers(
     client: CheckedClient, method: str = "tools/call", name: str = "add", **more: str | None
 ) -> dict[str, str | None]:
-    """The headers that go with the good call, or with another."""
+    """Return the headers that go with the good call, or with another."""
     mirrored = client.mirrored({"method": method, "params": {"name": name}})
     return {**mirrored, **{key.replace("_", "-"): value for key, value in more.items()}}
 
 
 def strict(content: bytes) -> Any:
-    """The JSON in an answer, which no other reader could read otherwise."""
+    """Return the JSON in an answer, refusing any that readers could read differently."""
 
     def refuse(what: Any) -> Any:
         raise AssertionError(f"{what} is no JSON")
@@ -79,7 +79,9 @@ def strict(content: bytes) -> Any:
 
 
 def refused(response: Any, status: int, code: int, id: Any = None) -> dict[str, Any]:
-    """The error of a refusal, which is JSON-RPC, echoes the id, is short and tells no secret."""
+    """
+    Return the error of a refusal, which is JSON-RPC, echoes the id, is short and reveals no secret.
+    """
     assert response.headers["Content-Type"] == "application/json"
     answer = strict(response.content)
     assert set(answer) == {"jsonrpc", "id", "error"}
@@ -93,7 +95,7 @@ def refused(response: Any, status: int, code: int, id: Any = None) -> dict[str, 
 
 
 def answered(response: Any, id: Any = 1) -> dict[str, Any]:
-    """The result of an answer that is no error."""
+    """Return the result of an answer that is not an error."""
     assert (response.status_code, response.headers["Content-Type"]) == (200, "application/json")
     answer = strict(response.content)
     assert set(answer) == {"jsonrpc", "id", "result"}
@@ -103,11 +105,11 @@ def answered(response: Any, id: Any = 1) -> dict[str, Any]:
 
 
 def accepted(response: Any) -> None:
-    """A notification or a posted response: 202 and nothing else."""
+    """Check that a notification or a posted response is answered by 202 and nothing else."""
     assert (response.status_code, response.content) == (202, b"")
     assert "Content-Type" not in response.headers
 
 
 def sentinel(text: str) -> str:
-    """A header's value as clients send what no header can hold."""
+    """Return a header's value, encoded as clients encode it."""
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

@@ -9,5 +9,5 @@ from tests.support.wire import caller
 
 @pytest.fixture(params=ERAS)
 def sender(request: pytest.FixtureRequest) -> MCPClient:
-    """A client of each era."""
+    """Return a client of each era."""
     return caller(request.param)

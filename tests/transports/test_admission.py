@@ -1,4 +1,4 @@
-"""Who gets in: host, origin and credential, before anything of the message is looked at."""
+"""Admission: host, origin and credential, before anything of the message is looked at."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_origin_that_is_not_allowed_is_forbidden(
 
 
 @pytest.mark.parametrize("origin", [None, "http://testserver", "https://app.example:8443"])
-def test_own_origin_and_those_of_the_setting_may_call(
+def test_own_and_allowed_origins_may_call(
     sender: MCPClient, origin: str | None, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"ALLOWED_ORIGINS": ["https://app.example:8443"]}
@@ -93,7 +93,7 @@ def test_foreign_host_is_refused_by_django(sender: MCPClient) -> None:
 
 
 @pytest.mark.parametrize("debug", [True, False])
-def test_foreign_host_is_refused_in_json_where_no_middleware_asks(
+def test_foreign_host_is_refused_in_json_without_middleware(
     debug: bool, settings: Any, quiet: None
 ) -> None:
     settings.MIDDLEWARE, settings.DEBUG = [], debug
@@ -101,14 +101,14 @@ def test_foreign_host_is_refused_in_json_where_no_middleware_asks(
         refused(send(caller(host=host)), 400, -32600)
 
 
-def test_forwarded_host_counts_only_where_the_site_says_so(settings: Any) -> None:
+def test_forwarded_host_counts_only_if_enabled(settings: Any) -> None:
     sent = {"X_Forwarded_Host": "proxy.example", "Origin": "http://proxy.example"}
     refused(send(caller(), **sent), 403, 403)
     settings.USE_X_FORWARDED_HOST, settings.ALLOWED_HOSTS = True, ["proxy.example"]
     assert answered(send(caller(), **sent))
 
 
-def test_a_host_that_was_served_is_refused_once_the_site_does_not_name_it(settings: Any) -> None:
+def test_host_is_refused_after_removal_from_allowed_hosts(settings: Any) -> None:
     settings.MIDDLEWARE = []
     sent = {"Host": "one.example"}
     for allowed, debug, is_served in (
@@ -129,7 +129,7 @@ def test_a_host_that_was_served_is_refused_once_the_site_does_not_name_it(settin
 
 
 class ElsewhereMiddleware:
-    """Has every request say that it was for another host, as some proxies' middlewares do."""
+    """A middleware that claims another host for every request, as those for some proxies do."""
 
     def __init__(self, get_response: Any) -> None:
         self.get_response = get_response
@@ -139,7 +139,7 @@ class ElsewhereMiddleware:
         return self.get_response(request)
 
 
-def test_the_origin_is_compared_with_the_host_that_a_middleware_says(settings: Any) -> None:
+def test_origin_is_compared_with_the_middlewares_host(settings: Any) -> None:
     origin = {"Origin": "http://elsewhere.example"}
     refused(send(caller(), **origin), 403, 403)
     settings.MIDDLEWARE = [f"{__name__}.ElsewhereMiddleware"]
@@ -151,7 +151,7 @@ def test_the_origin_is_compared_with_the_host_that_a_middleware_says(settings: A
 
 @pytest.fixture
 def closed(settings: Any) -> None:
-    """A site with nothing for anonymous callers."""
+    """Serve a site with nothing for anonymous callers."""
     settings.MCP_BRIDGE = {"SOURCES": CLOSED}
 
 
@@ -173,7 +173,7 @@ HEADERS += ['Bearer x", error="none", realm="y', "Bearer A;B", "Bearer\tA", "Bea
 @pytest.mark.django_db
 @pytest.mark.parametrize("value", HEADERS, ids=lambda value: value[:20])
 @pytest.mark.parametrize("public", [True, False])
-def test_credential_that_does_not_hold_is_refused_also_where_none_is_needed(
+def test_invalid_credential_is_refused_even_on_public_sites(
     value: str, public: bool, settings: Any, quiet: None
 ) -> None:
     settings.MCP_BRIDGE = {} if public else {"SOURCES": CLOSED}
@@ -184,14 +184,14 @@ def test_credential_that_does_not_hold_is_refused_also_where_none_is_needed(
 
 
 @pytest.mark.django_db
-def test_credential_that_holds_is_let_in(user: Any, closed: None) -> None:
+def test_valid_credential_is_admitted(user: Any, closed: None) -> None:
     _, secret = Token.objects.issue(user=user, name="t")
     for revision in ERAS:
         client = MCPClient(token=secret, revision=revision)
         assert client.call_tool("secret")["content"][0]["text"] == "secret"
 
 
-def test_anonymous_caller_sees_what_is_public_and_knows_of_nothing_else(quiet: None) -> None:
+def test_anonymous_caller_sees_only_public_tools(quiet: None) -> None:
     client = MCPClient()
     assert [tool["name"] for tool in client.list_tools()] == ["ping_public"]
     error = refused(send(client), 200, -32602, id=1)
@@ -204,13 +204,13 @@ def test_anonymous_caller_sees_what_is_public_and_knows_of_nothing_else(quiet: N
     "body", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","method":"x"}', b"x" * 2**21]
 )
 @pytest.mark.parametrize("media", ["application/json", "text/plain", ""])
-def test_nothing_of_the_body_is_told_before_the_credential(body: bytes, media: str) -> None:
+def test_body_is_not_judged_before_the_credential(body: bytes, media: str) -> None:
     refused(MCPClient().send(body, {"Content-Type": media}), 401, 401)
 
 
 @pytest.mark.usefixtures("closed", "quiet")
 @pytest.mark.parametrize("media", ["multipart/form-data", "application/x-www-form-urlencoded"])
-def test_a_form_is_refused_before_any_class_could_read_a_credential_in_it(media: str) -> None:
+def test_form_is_refused_before_its_credential_is_read(media: str) -> None:
     refused(MCPClient().send(b"access_token=x", {"Content-Type": media}), 415, -32600)
 
 
@@ -220,7 +220,7 @@ def test_origin_comes_before_the_credential() -> None:
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp/tools/list"])
-def test_login_required_middleware_redirects_nobody(path: str, settings: Any) -> None:
+def test_login_required_middleware_does_not_redirect(path: str, settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, LOGIN]
     if path.endswith("list"):
         assert MCPClient().http.get(path).status_code == 200
@@ -237,7 +237,9 @@ def test_login_required_middleware_redirects_nobody(path: str, settings: Any) ->
 
 @pytest.fixture
 def browser(user: Any) -> MCPClient:
-    """A browser that is logged in, and so sends its session's cookie with everything."""
+    """
+    Return a browser that is logged in, and thus sends its session's cookie with every request.
+    """
     client = MCPClient()
     client.http = APIClient(enforce_csrf_checks=True)
     client.http.force_login(user)
@@ -245,7 +247,7 @@ def browser(user: Any) -> MCPClient:
 
 
 @pytest.mark.requirement("security.no-session-auth")
-def test_session_is_no_credential_unless_the_site_says_so(browser: MCPClient, quiet: None) -> None:
+def test_session_is_a_credential_only_if_enabled(browser: MCPClient, quiet: None) -> None:
     refused(send(browser), 200, -32602, id=1)
 
 
@@ -278,7 +280,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_form_of_another_site_is_refused_as_it_is(
+def test_form_of_another_site_is_refused(
     form: str, browser: MCPClient, settings: Any, quiet: None
 ) -> None:
     settings.MCP_BRIDGE = SESSIONS
@@ -290,9 +292,7 @@ def test_form_of_another_site_is_refused_as_it_is(
 
 
 @pytest.mark.parametrize("active", [True, False])
-def test_user_who_was_switched_off_is_let_in_no_more(
-    active: bool, browser: MCPClient, settings: Any
-) -> None:
+def test_inactive_user_is_refused(active: bool, browser: MCPClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {**SESSIONS, "SOURCES": CLOSED}
     get_user_model().objects.update(is_active=active)
     browser.http.cookies["csrftoken"] = "a" * 32

@@ -1,4 +1,4 @@
-"""Requests as an ASGI server hands them over: bodies in chunks, headers as they came."""
+"""Requests as an ASGI server passes them on: bodies in chunks, headers as they came."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_site(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[None]:
     """
-    Both views can be served under ASGI, and the endpoint without Django's handler.
+    Serve both views under ASGI, and the endpoint without Django's handler.
 
-    The handler answers in a thread of its own, where the tests' database is not to be had: what the
-    owner has set is read before, and no call is recorded.
+    The handler answers in a separate thread, in which the tests' database is not available: the
+    owner's settings are read before, and no call is recorded.
     """
     told = {**settings.MCP_BRIDGE, "STATE_MAX_AGE": 3600, "AUDIT": None}
     urlconf, is_direct = request.param
@@ -59,7 +59,7 @@ def test_site(
 
 
 def deliver(chunks: list[bytes], sent: list[tuple[bytes, bytes]], **more: Any) -> tuple[int, Any]:
-    """Status and JSON of the answer to a POST whose body comes in chunks."""
+    """Return status and JSON of the answer to a POST with a body in chunks."""
 
     async def main() -> tuple[int, Any]:
         scope = {**scope_with(BASE + sent), **more}
@@ -96,13 +96,13 @@ def test_body_that_overstates_its_length_is_refused(length: bytes, quiet: None) 
     assert (status, answer["error"]["code"]) == (413, -32600)
 
 
-def test_body_shorter_than_it_says_is_incomplete(quiet: None) -> None:
+def test_body_shorter_than_its_length_is_incomplete(quiet: None) -> None:
     status, answer = deliver([PING], [(b"content-length", str(len(PING) + 50).encode())])
     assert (status, answer["error"]["code"]) == (400, -32600)
 
 
 @pytest.mark.parametrize("length", [b"-1", b"x", b"", b"1,1", b"1e3"])
-def test_length_that_is_no_length_never_fails_the_server(length: bytes, quiet: None) -> None:
+def test_invalid_length_never_fails_the_server(length: bytes, quiet: None) -> None:
     status, answer = deliver([PING], [(b"content-length", length)])
     assert status in (200, 400)
     assert answer.get("error", {"code": -32600})["code"] == -32600
@@ -115,25 +115,25 @@ def test_modern_call_is_answered() -> None:
 
 @pytest.mark.requirement("header.case")
 @pytest.mark.parametrize("change", [bytes.upper, bytes.title, bytes.swapcase, bytes.lower])
-def test_names_of_headers_are_the_same_in_any_case(change: Callable[[bytes], bytes]) -> None:
-    """Servers hand over names in lower case, as ASGI has it, but nothing relies on it."""
+def test_names_of_headers_are_case_insensitive(change: Callable[[bytes], bytes]) -> None:
+    """Servers pass on names in lower case, as ASGI has it, but nothing relies on it."""
     sent = [(change(name), value) for name, value in MODERN]
-    # With the addresses that a server tells, the direct lane reads the headers by itself.
+    # With the addresses from a server, the direct lane reads the headers itself.
     for more in ({}, {"client": ("127.0.0.1", 50000), "server": ("127.0.0.1", 80)}):
         status, answer = deliver([PUBLIC], sent, **more)
         assert (status, answer["result"]["isError"]) == (200, False)
 
 
 @pytest.mark.parametrize("index", range(len(MODERN)))
-def test_header_that_came_twice_is_a_mismatch(index: int, quiet: None) -> None:
+def test_duplicate_header_is_a_mismatch(index: int, quiet: None) -> None:
     for value in (MODERN[index][1], b"other"):
         status, answer = deliver([PUBLIC], [*MODERN, (MODERN[index][0], value)])
         assert (status, answer["error"]["code"], answer["id"]) == (400, -32020, 1)
 
 
 @pytest.mark.parametrize("index", range(len(MODERN)))
-def test_underscore_is_no_hyphen(index: int, quiet: None) -> None:
-    """Django drops such headers under ASGI, so that they cannot stand for the real ones."""
+def test_underscore_is_not_a_hyphen(index: int, quiet: None) -> None:
+    """Django drops such headers under ASGI, so that they cannot replace the real ones."""
     sent = [*MODERN]
     sent[index] = (sent[index][0].replace(b"-", b"_"), sent[index][1])
     status, answer = deliver([PUBLIC], sent)
@@ -151,9 +151,9 @@ def test_header_with_an_underscore_overrides_nothing() -> None:
     [[(b"origin", b"http://testserver")] * 2, [(b"origin", b"\xff")], [(b"origin", b"null")]],
     ids=["twice", "no ascii", "null"],
 )
-def test_origin_is_checked_as_it_came(sent: list[tuple[bytes, bytes]], quiet: None) -> None:
+def test_origin_is_checked_unchanged(sent: list[tuple[bytes, bytes]], quiet: None) -> None:
     assert deliver([PING], sent)[0] == 403
 
 
-def test_thousands_of_headers_are_no_failure() -> None:
+def test_thousands_of_headers_are_not_a_failure() -> None:
     assert deliver([PING], [(b"x-many", b"1")] * 3000)[0] == 200

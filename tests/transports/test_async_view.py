@@ -58,7 +58,7 @@ class Handler(AsyncClientHandler):
 
 
 class Door:
-    """What an MCPClient posts through, leading to the application under ASGI."""
+    """Transport of an MCPClient to the application under ASGI."""
 
     def __init__(self, user: Any) -> None:
         self.client = AsyncClient()
@@ -73,7 +73,7 @@ class Door:
 
 
 def async_caller(revision: str, user: Any = None) -> CheckedClient:
-    """The client of tests.support.wire.caller, but for the way it posts."""
+    """Return the client of tests.support.wire.caller, but for the way it posts."""
     client = caller(revision)
     client.http = Door(user or somebody())
     return client
@@ -125,9 +125,11 @@ BODIES = [b"", b"\xff", b"{", b"[]", b"{}", b"null", b"[" * 10**5, b'{"a":1,"a":
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-def test_bad_input_is_refused_alike(sender: CheckedClient, body: bytes, quiet: None) -> None:
+def test_bad_input_is_refused_as_under_wsgi(
+    sender: CheckedClient, body: bytes, quiet: None
+) -> None:
     expected = caller(sender.revision.version, path="/sync").send(body, headers(sender))
-    # Django's asynchronous test client sends no headers where there is no body.
+    # Django's asynchronous test client sends no headers without a body.
     response = sender.send(body or b" ", headers(sender))
     assert (response.status_code, response.content) == (400, expected.content)
 
@@ -149,7 +151,7 @@ def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
         ({"Accept": "text/html"}, 406),
     ],
 )
-def test_what_is_refused_before_the_message_is_refused_alike(
+def test_refusals_before_the_message_are_as_under_wsgi(
     sender: CheckedClient, sent: dict[str, str], status: int, quiet: None
 ) -> None:
     response = sender.send(good(sender).encode(), {**headers(sender), **sent})
@@ -189,7 +191,7 @@ def test_endpoint_serves_under_wsgi_as_well() -> None:
 
 
 async def where(tool: str) -> str:
-    """What a tool says of its thread, asked from the running loop."""
+    """Return a tool's description of its thread, asked from the running loop."""
     client = MCPClient()
     body = compact(message(client, name=tool, arguments={})).encode()
     sent = {**headers(client, name=tool), "Accept": "application/json"}
@@ -198,12 +200,12 @@ async def where(tool: str) -> str:
     return result
 
 
-# The loop's threads have connections of their own, which no test's transaction holds.
+# The loop's threads have separate connections, outside of any test's transaction.
 own_connections = pytest.mark.django_db(transaction=True)
 
 
 @own_connections
-def test_coroutine_function_runs_on_the_thread_of_the_event_loop() -> None:
+def test_coroutine_function_runs_on_the_event_loops_thread() -> None:
     async def main() -> None:
         assert await where("thread_of_coroutine") == f"{threading.get_ident()} True"
 
@@ -211,7 +213,7 @@ def test_coroutine_function_runs_on_the_thread_of_the_event_loop() -> None:
 
 
 @own_connections
-def test_function_runs_on_another_thread_than_the_event_loop() -> None:
+def test_function_runs_outside_of_the_event_loops_thread() -> None:
     async def main() -> None:
         ident, running = (await where("thread_of_function")).split()
         assert (ident != str(threading.get_ident()), running) == (True, "False")
@@ -220,7 +222,7 @@ def test_function_runs_on_another_thread_than_the_event_loop() -> None:
 
 
 @own_connections
-def test_calls_wait_for_each_other_on_one_event_loop() -> None:
+def test_calls_can_wait_for_each_other_on_one_loop() -> None:
     async def main() -> list[str]:
         MEETING.clear()
         return await asyncio.wait_for(asyncio.gather(where("meet"), where("meet")), 10)
@@ -232,14 +234,14 @@ def test_calls_wait_for_each_other_on_one_event_loop() -> None:
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("leave", {}), ("fail", {"how": "exit"})])
-def test_system_exit_is_a_failed_call_and_the_next_one_is_answered(
+def test_system_exit_fails_the_call_but_not_the_next(
     sender: CheckedClient, tool: str, arguments: dict[str, Any]
 ) -> None:
     assert sender.call_tool(tool, arguments)["isError"]
     assert sender.call_tool("add", {"a": 1})["isError"] is False
 
 
-def test_failures_of_coroutine_functions_are_told_as_others_are(sender: CheckedClient) -> None:
+def test_failures_of_coroutine_functions_are_reported_as_others_are(sender: CheckedClient) -> None:
     assert text_of(sender.call_tool("fail_later", {"how": "tool"})) == "Say please."
     text = text_of(sender.call_tool("fail_later", {"how": "bug"}))
     assert "SECRET-MARKER" not in text
@@ -257,7 +259,7 @@ def atomic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("atomic")
-def test_what_a_call_wrote_stays_and_what_a_failed_one_wrote_goes(
+def test_failed_call_is_rolled_back_and_others_are_kept(
     user: Any,
 ) -> None:
     client = async_caller(ERAS[0], user)
@@ -268,26 +270,26 @@ def test_what_a_call_wrote_stays_and_what_a_failed_one_wrote_goes(
 
 
 @pytest.mark.usefixtures("atomic")
-def test_coroutine_function_may_ask_the_database(user: Any) -> None:
+def test_coroutine_function_may_query_the_database(user: Any) -> None:
     result = async_caller(ERAS[0], user).call_tool("count_groups")
     assert result["structuredContent"] == {"result": 0}
 
 
 class AskingView(AsyncMCPView):
-    """An endpoint whose context asks the database."""
+    """An endpoint whose context queries the database."""
 
     def get_context(self, request: Any, message: Any = None) -> Context:
         groups = list(Group.objects.values_list("name", flat=True))
         return replace(super().get_context(request, message), auth=groups)
 
 
-def test_a_context_of_ones_own_may_use_the_orm(user: Any, settings: Any) -> None:
+def test_custom_context_may_use_the_orm(user: Any, settings: Any) -> None:
     def whose(context: Context) -> list[str]:
-        """Say which groups there are."""
+        """Return the groups."""
         return context.auth
 
     async def awhose(context: Context) -> list[str]:
-        """Say which groups there are, in a coroutine."""
+        """Return the groups, in a coroutine."""
         return context.auth
 
     Group.objects.create(name="staff")

@@ -1,4 +1,4 @@
-"""What nobody should send: refused in one short JSON text, with nothing run and nothing logged."""
+"""Invalid input: refused in one short JSON text, with nothing run and nothing logged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 def send(client: MCPClient, text: str, **more: str | None) -> Any:
-    """Post a text; U+DC80 to U+DCFF in it stand for the bytes 80 to FF, which are no UTF-8."""
+    """Post a text; U+DC80 to U+DCFF in it stand for the bytes 80 to FF, which are not UTF-8."""
     return client.send(text.encode("utf-8", "surrogateescape"), headers(client, **more))
 
 
@@ -35,7 +35,7 @@ def changed(client: MCPClient, old: str, new: str) -> str:
     ["", " \r\n\t", "hello", "a=1&b=2", "<x/>", "\x00", "[", "]", "{", '{"jsonrpc"', "nul", "NaN"]
     + ["-Infinity", "'x'", "\udcff", "\udcff\udcfe{\x00}\x00", "\ufeff{}", "{}{}", "\x0b{}", "+1"],
 )
-def test_body_that_is_no_json_text_is_a_parse_error(sender: MCPClient, body: str) -> None:
+def test_body_that_is_not_json_is_a_parse_error(sender: MCPClient, body: str) -> None:
     refused(send(sender, body), 400, -32700)
 
 
@@ -46,7 +46,7 @@ def test_body_that_is_no_json_text_is_a_parse_error(sender: MCPClient, body: str
     + ["/**/1", "1,", "[1,]", '{"b":1,}', "{b:1}", '{"b"}', "[1 2]", "True", "None", "", "\u0661"]
     + ['"\udcff"', '"\udcc0\udc80"', '"\udced\udca0\udc80"', '"\udce2\udc82"'],
 )
-def test_value_that_is_no_json_is_a_parse_error(sender: MCPClient, value: str) -> None:
+def test_value_that_is_not_json_is_a_parse_error(sender: MCPClient, value: str) -> None:
     refused(send(sender, changed(sender, '"a":1', f'"a":{value}')), 400, -32700)
 
 
@@ -58,7 +58,7 @@ def test_value_that_is_no_json_is_a_parse_error(sender: MCPClient, value: str) -
     ids=["310 digits", "5000 digits", "-5000 digits", "long float", "long exponent"]
     + ["65 levels", "deep list", "deep object", "unclosed list", "unclosed both", "open string"],
 )
-def test_value_without_bounds_is_a_parse_error(sender: MCPClient, value: str) -> None:
+def test_unbounded_value_is_a_parse_error(sender: MCPClient, value: str) -> None:
     refused(send(sender, changed(sender, '"a":1', f'"a":{value}')), 400, -32700)
 
 
@@ -96,9 +96,7 @@ def test_message_in_another_encoding_is_a_parse_error(sender: MCPClient, encodin
         ('"a":1', '"a":1,"_meta":{"":0,"":0}'),
     ],
 )
-def test_member_that_stands_twice_is_refused_at_any_depth(
-    sender: MCPClient, old: str, new: str
-) -> None:
+def test_duplicate_member_is_refused_at_any_depth(sender: MCPClient, old: str, new: str) -> None:
     refused(send(sender, changed(sender, old, new)), 400, -32600)
 
 
@@ -116,15 +114,13 @@ def test_member_that_stands_twice_is_refused_at_any_depth(
         ('"id":1', '"id":"\\ud800"'),
     ],
 )
-def test_lone_surrogate_is_refused_wherever_it_stands(
-    sender: MCPClient, old: str, new: str
-) -> None:
+def test_lone_surrogate_is_refused_in_any_place(sender: MCPClient, old: str, new: str) -> None:
     refused(send(sender, changed(sender, old, new)), 400, -32600)
 
 
 @pytest.mark.requirement("message.json-rpc", "tools.unknown")
 @pytest.mark.parametrize("body", ["null", "true", "0", "1.5", '"x"', "{}", '{"method":"ping"}'])
-def test_body_that_is_no_message_is_refused(sender: MCPClient, body: str) -> None:
+def test_body_that_is_not_a_message_is_refused(sender: MCPClient, body: str) -> None:
     refused(send(sender, body), 400, -32600)
 
 
@@ -143,7 +139,7 @@ def test_illegal_id_is_refused_and_not_repeated(sender: MCPClient, value: str) -
 @pytest.mark.parametrize(
     "value", [0, -1, 2**63 - 1, -(2**63), "", "1", "null", "é", "\x00", "x" * 256, '"]}']
 )
-def test_legal_id_is_echoed_as_it_is(sender: MCPClient, value: Any) -> None:
+def test_legal_id_is_echoed_unchanged(sender: MCPClient, value: Any) -> None:
     text = changed(sender, '"a":1', '"a":"x"').replace('"id":1', f'"id":{json.dumps(value)}')
     assert answered(send(sender, text), id=value)["isError"]
     text = text.replace('"add"', '"none"')
@@ -152,7 +148,7 @@ def test_legal_id_is_echoed_as_it_is(sender: MCPClient, value: Any) -> None:
 
 @pytest.mark.requirement("message.json-rpc", "error.same-id", "error.members")
 @pytest.mark.parametrize("value", [None, '"1.0"', '"2"', '"2.00"', "2.0", "2", "null", "[]", "{}"])
-def test_message_of_no_json_rpc_2_is_refused_under_its_id(
+def test_message_without_version_2_is_refused_with_its_id(
     sender: MCPClient, value: str | None
 ) -> None:
     member = "" if value is None else f'"jsonrpc":{value},'
@@ -160,21 +156,19 @@ def test_message_of_no_json_rpc_2_is_refused_under_its_id(
 
 
 @pytest.mark.parametrize("value", [None, "null", "1", "true", "[]", "{}", '["tools/call"]'])
-def test_method_that_is_no_string_is_refused_under_the_id(
-    sender: MCPClient, value: str | None
-) -> None:
+def test_method_that_is_not_a_string_is_refused(sender: MCPClient, value: str | None) -> None:
     member = "" if value is None else f'"method":{value},'
     refused(send(sender, changed(sender, '"method":"tools/call",', member)), 400, -32600, id=1)
 
 
-def test_names_of_members_are_compared_exactly(sender: MCPClient) -> None:
+def test_names_of_members_are_case_sensitive(sender: MCPClient) -> None:
     for name in ("jsonrpc", "method"):
         text = changed(sender, f'"{name}":', f'"{name.capitalize()}":')
         refused(send(sender, text), 400, -32600, id=1)
 
 
 @pytest.mark.parametrize("value", ["null", "[]", "[1]", '"x"', "1", "true"])
-def test_params_that_are_no_object_are_invalid(sender: MCPClient, value: str) -> None:
+def test_params_that_are_not_an_object_are_invalid(sender: MCPClient, value: str) -> None:
     text = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{value}}}'
     refused(send(sender, text), 400 if sender.revision.modern else 200, -32602, id=1)
 
@@ -191,7 +185,7 @@ def test_params_that_are_no_object_are_invalid(sender: MCPClient, value: str) ->
 def test_unknown_method_is_not_found(sender: MCPClient, method: str) -> None:
     text = changed(sender, '"tools/call"', json.dumps(method))
     if sender.revision.modern and not method.isascii() or method.strip() != method:
-        # No header can hold it, so that headers and body cannot agree.
+        # A header cannot hold it, so that headers and body cannot agree.
         status, code = (400, -32020) if sender.revision.modern else (200, -32601)
         refused(send(sender, text, Mcp_Method="x"), status, code, id=1)
     else:
@@ -215,13 +209,13 @@ def test_unknown_tool_is_invalid_params_at_status_200(sender: MCPClient, name: s
 
 @pytest.mark.requirement("tools.unknown")
 @pytest.mark.parametrize("value", [None, "null", "1", "true", "[]", '["add"]', "{}", '{"a":1}'])
-def test_name_that_is_no_string_is_invalid(sender: MCPClient, value: str | None) -> None:
+def test_name_that_is_not_a_string_is_invalid(sender: MCPClient, value: str | None) -> None:
     member = "" if value is None else f'"name":{value},'
     refused(send(sender, changed(sender, '"name":"add",', member)), 200, -32602, id=1)
 
 
 @pytest.mark.parametrize("value", ["[]", "[1]", '"x"', '""', "1", "0", "true", "false"])
-def test_arguments_that_are_no_object_are_invalid(sender: MCPClient, value: str) -> None:
+def test_arguments_that_are_not_an_object_are_invalid(sender: MCPClient, value: str) -> None:
     text = changed(sender, '"arguments":{"a":1}', f'"arguments":{value}')
     refused(send(sender, text), 200, -32602, id=1)
 
@@ -232,7 +226,7 @@ def test_arguments_that_are_no_object_are_invalid(sender: MCPClient, value: str)
     ["null", "{}", '{"a":null}', '{"a":"1"}', '{"a":true}', '{"a":1.5}', '{"a":[1]}', '{"A":1}']
     + ['{"a":1,"b":"x"}', '{"a":1,"c":1}', '{"a":1,"self":1}', '{"a":1,"request":{}}', '{"":1}'],
 )
-def test_arguments_that_break_the_schema_are_told_to_the_model(
+def test_arguments_outside_the_schema_are_reported_to_the_model(
     sender: MCPClient, arguments: str
 ) -> None:
     text = changed(sender, '"arguments":{"a":1}', f'"arguments":{arguments}')
@@ -245,7 +239,7 @@ def test_arguments_that_break_the_schema_are_told_to_the_model(
     + ["{" + ",".join(f'"n{index}":1' for index in range(10_000)) + "}"],
     ids=["long name", "long value", "long list", "many names"],
 )
-def test_answer_does_not_grow_with_what_was_sent(sender: MCPClient, arguments: str) -> None:
+def test_answer_does_not_grow_with_the_request(sender: MCPClient, arguments: str) -> None:
     response = send(sender, changed(sender, '{"a":1}', arguments))
     assert answered(response)["isError"]
     assert len(response.content) <= 2**16
@@ -269,6 +263,6 @@ def test_refusal_repeats_little_of_a_long_text(
     assert "error" in wire.strict(response.content)
 
 
-def test_text_of_one_mebibyte_is_a_text_like_another(sender: MCPClient) -> None:
+def test_text_of_one_mebibyte_is_taken(sender: MCPClient) -> None:
     text = changed(sender, '"add"', '"echo"').replace('"a":1', f'"text":"{"[" * 1_000_000}"')
     assert wire.strict(send(sender, text, Mcp_Name="echo").content)["result"]["isError"] is False

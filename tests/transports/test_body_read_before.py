@@ -28,7 +28,7 @@ READ: list[Callable[[HttpRequest], None]] = [lambda request: None]
 
 
 def reads_body_and_iterates(request: HttpRequest) -> None:
-    """What label-studio's ContextLogMiddleware does."""
+    """Read the request as label-studio's ContextLogMiddleware does."""
     json.loads(request.body)
     assert "server_id" not in request  # type: ignore[operator]
 
@@ -68,7 +68,7 @@ READERS = [
 
 @sync_and_async_middleware
 def reading(get_response: Any) -> Any:
-    """A middleware that reads the request, as many that log do; a test sets ``read``."""
+    """Read the request in a middleware, as many that log do; a test sets ``read``."""
 
     async def respond_async(request: HttpRequest) -> Any:
         READ[0](request)
@@ -82,19 +82,19 @@ def reading(get_response: Any) -> Any:
 
 
 def peek(context: Context) -> bool:
-    """Look at the body of the request."""
+    """Read the body of the request."""
     return b'"peek"' in context.request.body
 
 
 def read_before(settings: Any, read: Callable[[HttpRequest], None]) -> None:
-    """Put a middleware that reads before the endpoint."""
+    """Install a middleware that reads before the endpoint."""
     READ[0] = read
     settings.MIDDLEWARE = [f"{HERE}.reading", *settings.MIDDLEWARE]
 
 
 @pytest.fixture(params=["WSGI", "ASGI"])
 def client(request: pytest.FixtureRequest, settings: Any) -> MCPClient:
-    """A client without a credential."""
+    """Return a client without a credential."""
     client = CheckedClient()
     if request.param == "ASGI":
         client.http = Door(None)
@@ -103,9 +103,7 @@ def client(request: pytest.FixtureRequest, settings: Any) -> MCPClient:
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_body_that_middleware_has_read_is_taken(
-    client: MCPClient, read: Any, settings: Any
-) -> None:
+def test_body_read_by_middleware_is_taken(client: MCPClient, read: Any, settings: Any) -> None:
     read_before(settings, read)
     assert client.call_tool("peek")["structuredContent"] == {"result": True}
 
@@ -125,7 +123,7 @@ def test_limit_holds_for_a_body_read_before(client: MCPClient, settings: Any) ->
         lambda request: request.readline(),
     ],
 )
-def test_body_read_and_not_kept_is_named(
+def test_body_read_but_not_kept_is_named(
     client: MCPClient,
     read: Any,
     settings: Any,
@@ -139,7 +137,7 @@ def test_body_read_and_not_kept_is_named(
 
 
 class SignedAuthentication(BaseAuthentication):
-    """A class that finds the caller by what the body says, as of a signed message."""
+    """A class that finds the caller in the body, as of a signed message."""
 
     def authenticate(self, request: Any) -> tuple[Any, None]:
         assert request.data["method"] == "tools/call"
@@ -171,7 +169,7 @@ class BodyThrottle(BaseThrottle):
         },
     ],
 )
-def test_body_that_an_access_class_has_read_is_taken(
+def test_body_read_by_an_access_class_is_taken(
     client: MCPClient, options: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = options

@@ -1,4 +1,4 @@
-"""The endpoint as HTTP: verbs, addresses, media types, sizes and what every answer carries."""
+"""The endpoint as HTTP: verbs, addresses, media types, sizes and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = "application/json"
 
 
 def send(client: MCPClient, **more: str | None) -> Any:
-    """Post the good call with headers besides its own."""
+    """Post the good call with additional headers."""
     return client.send(good(client).encode(), headers(client, **more))
 
 
@@ -66,7 +66,7 @@ METADATA = "https://example.com/.well-known/oauth-protected-resource/mcp"
         (LOGIN, "/mcp/reading", f"must log in, as {METADATA}/reading describes."),
     ],
 )
-def test_get_of_the_old_transport_tells_how_to_log_in(
+def test_get_of_the_old_transport_explains_the_login(
     options: Any, path: str, how: str, asynchronous: bool, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = options
@@ -90,7 +90,7 @@ def test_endpoint_answers_at_both_addresses_without_a_redirect(
         assert answered(send(caller(revision, path=path)))["isError"] is False
 
 
-def test_verb_in_another_header_is_not_honoured(sender: MCPClient) -> None:
+def test_verb_in_another_header_is_ignored(sender: MCPClient) -> None:
     assert answered(send(sender, X_HTTP_Method_Override="DELETE", X_Method="GET"))
 
 
@@ -130,7 +130,7 @@ def test_encoded_body_is_refused_and_never_inflated(
     refused(send(sender, Content_Encoding=value), 415, -32600)
 
 
-def test_body_that_says_it_is_not_encoded_is_taken(sender: MCPClient) -> None:
+def test_body_with_identity_encoding_is_taken(sender: MCPClient) -> None:
     assert answered(send(sender, Content_Encoding="identity"))
 
 
@@ -139,12 +139,14 @@ def test_body_that_says_it_is_not_encoded_is_taken(sender: MCPClient) -> None:
     [None, "", "*/*", "application/*", JSON, f"{JSON}, text/event-stream", "Application/JSON"]
     + [f"text/event-stream, {JSON}", f"{JSON};q=0.1", "text/html, */*;q=0.1"],
 )
-def test_client_that_takes_json_is_answered(sender: MCPClient, value: str | None) -> None:
+def test_client_that_accepts_json_is_answered(sender: MCPClient, value: str | None) -> None:
     assert answered(send(sender, Accept=value))["isError"] is False
 
 
 @pytest.mark.parametrize("value", ["text/html", "text/event-stream", "image/*", "text/*, a/b", "x"])
-def test_client_that_takes_no_json_is_told_so(sender: MCPClient, value: str, quiet: None) -> None:
+def test_client_that_does_not_accept_json_is_refused(
+    sender: MCPClient, value: str, quiet: None
+) -> None:
     refused(send(sender, Accept=value), 406, -32600)
 
 
@@ -154,7 +156,7 @@ def test_client_that_takes_no_json_is_told_so(sender: MCPClient, value: str, qui
     + [", ".join(["text/html"] * 2000), ";;;=,,,", 'text/html; q="', "\x80/\xff"],
     ids=["long", "unknown charset", "odd quality", "odd parameter", "many", "marks", "quote", "é"],
 )
-def test_odd_accept_header_is_no_failure_of_the_server(
+def test_odd_accept_header_does_not_fail_the_server(
     sender: MCPClient, value: str, quiet: None
 ) -> None:
     refused(send(sender, Accept=value), 406, -32600)
@@ -164,7 +166,7 @@ def test_odd_accept_header_is_no_failure_of_the_server(
 
 
 def padded(client: MCPClient, size: int) -> bytes:
-    """A call of ``echo`` of exactly that size."""
+    """Return a call of ``echo`` of exactly that size."""
     text = compact(message(client, name="echo", arguments={"text": "@"}))
     return text.replace("@", "x" * (size - len(text) + 1)).encode()
 
@@ -183,16 +185,14 @@ def test_body_is_read_to_its_limit(
 
 
 @pytest.mark.parametrize("limit", [1, 1000])
-def test_limits_of_djangos_own_forms_do_not_matter(
-    sender: MCPClient, limit: int, settings: Any
-) -> None:
+def test_limits_of_djangos_forms_do_not_apply(sender: MCPClient, limit: int, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = limit
     settings.MCP_BRIDGE = {"MAX_BODY_BYTES": 2**22}
     assert answered(echo(sender, padded(sender, 2**21)))["isError"] is False
 
 
 class Stream(io.BytesIO):
-    """A body that counts what was read of it."""
+    """A body that counts the bytes read from it."""
 
     taken = 0
 
@@ -210,44 +210,42 @@ class Broken(io.BytesIO):
 
 
 def raw(client: MCPClient, stream: io.BytesIO, length: str | None, **more: Any) -> Any:
-    """Post what a stream holds, under a Content-Length that need not be true."""
+    """Post the content of a stream, under a Content-Length that need not be true."""
     client.http.credentials(**{"wsgi.input": stream, "CONTENT_LENGTH": length, **more})
     return client.send(b"{}", headers(client, name="echo" if more else "add"))
 
 
-def test_body_that_says_it_is_too_long_is_not_read(sender: MCPClient, quiet: None) -> None:
+def test_oversized_body_is_not_read(sender: MCPClient, quiet: None) -> None:
     stream = Stream(good(sender).encode())
     refused(raw(sender, stream, str(2**20 + 1)), 413, -32600)
     assert stream.taken == 0
 
 
-def test_body_longer_than_it_says_is_cut_where_it_says(sender: MCPClient, quiet: None) -> None:
+def test_body_is_cut_at_its_declared_length(sender: MCPClient, quiet: None) -> None:
     stream = Stream(good(sender).encode())
     refused(raw(sender, stream, "50"), 400, -32700)
     assert stream.taken <= 50
 
 
-def test_body_shorter_than_it_says_is_incomplete(sender: MCPClient, quiet: None) -> None:
+def test_body_shorter_than_its_length_is_incomplete(sender: MCPClient, quiet: None) -> None:
     """RFC 9112, section 8: an incomplete request is not handled as if it were whole."""
     body = good(sender).encode()
     refused(raw(sender, Stream(body), str(len(body) + 50)), 400, -32600)
 
 
 @pytest.mark.parametrize("length", ["-1", "0", "", None, "x", "1e3", "5.0", "0x10", "٣", "+ 5"])
-def test_length_that_is_no_length_is_refused(
-    sender: MCPClient, length: str | None, quiet: None
-) -> None:
+def test_invalid_length_is_refused(sender: MCPClient, length: str | None, quiet: None) -> None:
     response = raw(sender, Stream(good(sender).encode()), length)
     assert response.status_code == 400
     assert wire.strict(response.content)["error"]["code"] in (-32600, -32700)
 
 
-def test_body_that_breaks_off_is_refused(sender: MCPClient, quiet: None) -> None:
+def test_interrupted_body_is_refused(sender: MCPClient, quiet: None) -> None:
     refused(raw(sender, Broken(), "100"), 400, -32600)
 
 
 def in_chunks(client: MCPClient, stream: io.BytesIO, **more: Any) -> Any:
-    """Post a body without a length, as a WSGI server hands over what came in chunks."""
+    """Post a body without a length, as a WSGI server passes on a body in chunks."""
     return raw(client, stream, None, HTTP_TRANSFER_ENCODING="chunked", **more)
 
 
@@ -259,21 +257,19 @@ def test_body_in_chunks_is_read_to_its_limit(sender: MCPClient) -> None:
     assert stream.taken == 2**20 + 1
 
 
-def test_chunks_that_the_server_cannot_read_are_refused(sender: MCPClient, quiet: None) -> None:
+def test_unreadable_chunks_are_refused(sender: MCPClient, quiet: None) -> None:
     stream = Broken()
-    # gunicorn has exceptions of its own for these.
+    # gunicorn raises its own exceptions for these.
     stream.error = ValueError("Invalid chunk size: zz")
     refused(in_chunks(sender, stream, **{"wsgi.input_terminated": True}), 400, -32600)
 
 
-def test_body_in_chunks_that_the_server_does_not_join_is_refused_for_that(
-    sender: MCPClient, quiet: None
-) -> None:
+def test_chunks_that_the_server_does_not_join_are_refused(sender: MCPClient, quiet: None) -> None:
     error = refused(in_chunks(sender, Stream(good(sender).encode())), 400, -32600)
     assert "Content-Length" in error["message"]
 
 
-# What every answer carries.
+# The headers of every answer.
 
 
 def test_answer_sets_no_cookie_and_may_not_be_shared(sender: MCPClient) -> None:
@@ -282,7 +278,7 @@ def test_answer_sets_no_cookie_and_may_not_be_shared(sender: MCPClient) -> None:
         assert "public" not in response.headers.get("Cache-Control", "")
 
 
-def test_headers_for_other_things_are_ignored(sender: MCPClient) -> None:
+def test_unrelated_headers_are_ignored(sender: MCPClient) -> None:
     more = {"Mcp_Param_a": "2", "Last_Event_ID": "7", "X_Forwarded_Host": "evil.example"}
     assert answered(send(sender, **more))["isError"] is False
 
@@ -293,14 +289,14 @@ def test_headers_for_other_things_are_ignored(sender: MCPClient) -> None:
     [{"Mcp-Name": "add,add"}, {"Mcp-Name": "add, other"}, {"Mcp-Method": "tools/call,tools/call"}]
     + [{"Mcp-Name": "\xe9"}, {"MCP-Protocol-Version": "2026-07-28,2026-07-28"}],
 )
-def test_header_that_was_sent_twice_or_is_no_ascii_is_a_mismatch(sent: Any, quiet: None) -> None:
+def test_duplicate_or_non_ascii_header_is_a_mismatch(sent: Any, quiet: None) -> None:
     client = caller()
     refused(client.send(good(client).encode(), {**headers(client), **sent}), 400, -32020, id=1)
 
 
 @pytest.mark.requirement("header.required", "header.mismatch-400")
 @pytest.mark.parametrize("name", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
-def test_a_modern_call_without_one_of_its_headers_is_a_mismatch(
+def test_missing_header_of_a_modern_call_is_a_mismatch(
     name: str, quiet: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = caller()
@@ -314,7 +310,7 @@ def test_a_modern_call_without_one_of_its_headers_is_a_mismatch(
 
 @pytest.mark.requirement("header.decoded")
 @pytest.mark.parametrize("name", ["add", " add", "\tadd\t ", wire.sentinel("add")])
-def test_name_in_the_header_may_have_blanks_around_it_or_be_base64(name: str) -> None:
+def test_name_header_may_have_blanks_or_be_base64(name: str) -> None:
     assert answered(send(caller(), Mcp_Name=name))["isError"] is False
 
 
@@ -337,7 +333,7 @@ def test_no_middleware_is_needed(sender: MCPClient, middleware: Any, settings: A
     accepted(sender.send(b'{"jsonrpc":"2.0","method":"x"}', headers(sender)))
 
 
-def test_nobody_may_keep_an_answer_to_a_post(modern: CheckedClient) -> None:
+def test_answer_to_a_post_may_not_be_stored(modern: CheckedClient) -> None:
     bodies = [
         dumps(modern.message("tools/list")),
         dumps(modern.message("tools/call", name="add", arguments={"a": 1, "b": 2})),
@@ -353,9 +349,9 @@ def test_nobody_may_keep_an_answer_to_a_post(modern: CheckedClient) -> None:
     assert (response.status_code, response["Cache-Control"]) == (401, "no-store")
 
 
-def test_a_procedure_may_look_at_the_body(modern: CheckedClient, settings: Any) -> None:
+def test_procedure_may_read_the_body(modern: CheckedClient, settings: Any) -> None:
     def peek(context: Context) -> bool:
-        """Look at the body of the request."""
+        """Read the body of the request."""
         return b'"peek"' in context.request.body
 
     serve(settings, peek)

@@ -45,7 +45,7 @@ def test_browser_reads_how_to_connect(settings: Any, asynchronous: bool) -> None
     assert 'href="vscode:mcp/install?' in found
 
 
-def test_page_tells_to_log_in_before_it_shows_tokens(settings: Any) -> None:
+def test_page_requires_login_before_it_shows_tokens(settings: Any) -> None:
     settings.MCP_BRIDGE = OAUTH
     serve(settings, add)
     found = page()
@@ -54,7 +54,7 @@ def test_page_tells_to_log_in_before_it_shows_tokens(settings: Any) -> None:
     assert found.index("<h3>Log in</h3>") < found.index("<h3>With a token</h3>")
 
 
-def test_strangers_read_no_name_of_a_tool(settings: Any, user: Any) -> None:
+def test_anonymous_page_names_no_tool(settings: Any, user: Any) -> None:
     serve(settings, add, title="Add up", public=True)
     assert "Add up" not in page()
     client = Client()
@@ -64,7 +64,7 @@ def test_strangers_read_no_name_of_a_tool(settings: Any, user: Any) -> None:
     assert "Signed in as ada" in found
 
 
-def test_page_leads_to_own_tokens_and_connections(settings: Any, user: Any) -> None:
+def test_page_links_to_own_tokens_and_connections(settings: Any, user: Any) -> None:
     route(
         settings,
         path("mcp/tokens/", include("mcp_bridge.tokens.urls")),
@@ -91,7 +91,9 @@ def test_page_is_in_the_language_of_the_browser(settings: Any) -> None:
 def test_site_overrides_the_page(settings: Any, tmp_path: Path) -> None:
     folder = tmp_path / "mcp_bridge"
     folder.mkdir()
-    (folder / "endpoint.html").write_text("Ask {{ connection.url }}")
+    (folder / "endpoint.html").write_text(
+        "{% load mcp_bridge %}{% mcp_endpoint %}Ask {{ connection.url }}"
+    )
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
     assert page() == "Ask http://testserver/mcp"
 
@@ -102,5 +104,5 @@ def test_site_without_templates_has_no_page(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "*/*", "application/json", ""])
-def test_programs_are_refused(accept: str) -> None:
+def test_clients_that_are_not_browsers_are_refused(accept: str) -> None:
     assert Client().get("/mcp", headers={"Accept": accept}).status_code == 405

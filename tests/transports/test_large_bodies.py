@@ -30,7 +30,7 @@ def depth_of(value: Any) -> int:
 
 
 @given(values, st.integers(jsonrpc.MAX_DEPTH - 4, jsonrpc.MAX_DEPTH + 1), st.booleans())
-def test_the_depth_of_a_text_is_that_of_its_value(value: Any, around: int, ascii: bool) -> None:
+def test_depth_of_a_text_is_that_of_its_value(value: Any, around: int, ascii: bool) -> None:
     text = "[" * around + json.dumps(value, ensure_ascii=ascii) + "]" * around
     wanted = around + depth_of(value) > jsonrpc.MAX_DEPTH
     assert jsonrpc.is_too_deep(text.encode()) is wanted
@@ -47,7 +47,7 @@ BRACKETS = {
 
 
 @pytest.mark.parametrize("brackets", BRACKETS.values(), ids=BRACKETS)
-def test_a_mebibyte_of_brackets_takes_few_times_what_its_sum_does(brackets: str) -> None:
+def test_depth_of_many_brackets_is_found_fast(brackets: str) -> None:
     body = brackets.encode()
     before = time.process_time()
     sum(body)
@@ -57,6 +57,6 @@ def test_a_mebibyte_of_brackets_takes_few_times_what_its_sum_does(brackets: str)
     assert time.process_time() - before < 8 * spent + 0.2
 
 
-def test_a_mebibyte_of_brackets_is_refused(sender: MCPClient) -> None:
+def test_mebibyte_of_brackets_is_refused(sender: MCPClient) -> None:
     text = good(sender).replace('"a":1', '"a":' + BRACKETS["too deep"][100:])
     refused(sender.send(text.encode()[: MIB - 1], headers(sender)), 400, -32700)

@@ -1,4 +1,4 @@
-"""The response of a success, which is a copy, is what Django itself would make."""
+"""The response of a success, which is a copy, is equal to one made by Django itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge.transports import http
 
 
 def own(response: HttpResponse) -> dict[str, object]:
-    """Return all that a response consists of, with the headers as they are sent."""
+    """Return all parts of a response, with the headers as they are sent."""
     return {**vars(response), "headers": list(response.headers.items())}
 
 
@@ -22,7 +22,7 @@ def django_made(body: bytes) -> HttpResponse:
     )
 
 
-def test_it_is_what_django_makes() -> None:
+def test_response_equals_one_made_by_django() -> None:
     assert http._CAN_COPY
     made, django = http.respond(Reply(status=HTTPStatus.OK, body=b"{}")), django_made(b"{}")
     assert type(made) is HttpResponse
@@ -37,7 +37,7 @@ def test_it_is_what_django_makes() -> None:
     assert made.serialize() == django.serialize()
 
 
-def test_what_is_done_to_one_is_not_done_to_the_next() -> None:
+def test_changes_of_one_response_do_not_affect_the_next() -> None:
     first = http.respond(Reply(status=HTTPStatus.OK, body=b"{}"))
     first.headers["X-Own"] = "1"
     del first.headers["Cache-Control"]

@@ -30,14 +30,14 @@ def get(client: APIClient, query: str = "", **sent: str) -> Any:
     return response
 
 
-def test_list_has_every_tool_and_says_that_it_is_the_end(http: APIClient) -> None:
+def test_list_has_every_tool_and_no_next_cursor(http: APIClient) -> None:
     answer = strict(get(http).content)
     assert set(answer) == {"tools", "nextCursor"}
     assert answer["nextCursor"] is None
     assert {tool["name"] for tool in answer["tools"]} >= set(TOOLS)
 
 
-def test_tools_are_those_that_a_client_of_the_latest_revision_sees(http: APIClient) -> None:
+def test_tools_are_those_of_the_latest_revision(http: APIClient) -> None:
     assert strict(get(http).content)["tools"] == caller().list_tools()
 
 
@@ -66,7 +66,7 @@ def test_offset_beyond_the_end_is_an_empty_page(http: APIClient) -> None:
     assert strict(get(http, "?cursor=OTk5").content) == {"tools": [], "nextCursor": None}
 
 
-def test_list_is_stored_by_nobody_and_shared_with_nobody(http: APIClient) -> None:
+def test_list_may_not_be_stored_or_shared(http: APIClient) -> None:
     control = get(http).headers["Cache-Control"]
     assert {"private", "no-store"} <= set(control.split(", "))
 
@@ -77,13 +77,13 @@ def test_head_is_the_get_without_its_body(http: APIClient) -> None:
 
 
 @pytest.mark.parametrize("verb", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_nothing_can_be_changed_or_called_here(http: APIClient, verb: str, quiet: None) -> None:
+def test_view_changes_and_calls_nothing(http: APIClient, verb: str, quiet: None) -> None:
     body = wire.good(caller()).encode()
     response = http.generic(verb, PATH, body, content_type="application/json")
     assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_anonymous_caller_sees_what_is_public() -> None:
+def test_anonymous_caller_sees_public_tools() -> None:
     answer = strict(get(APIClient()).content)
     assert [tool["name"] for tool in answer["tools"]] == ["ping_public"]
 

@@ -1,1 +1,1 @@
-"""Each converter in its own environment, and the comparison of what it makes of a schema."""
+"""Each converter in a separate environment, and the comparison of its output with the schema."""

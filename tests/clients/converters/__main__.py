@@ -1,8 +1,8 @@
 """
 Run one converter of this environment: ``python -m tests.clients.converters NAME SCHEMAS``.
 
-The answer is JSON on standard output: what each schema became, ``{"name": ..., "made": ...}``, with
-``refused`` and ``warned`` in words. It is judged in the project's own environment.
+The answer is JSON on standard output: the result of each schema, ``{"name": ..., "made": ...}``,
+with ``refused`` and ``warned`` in words. It is judged in the project's own environment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.clients.converters import python
 
 
 class Warned(logging.Handler):
-    """Keeps what a library logs as a warning while it converts."""
+    """Handler that keeps the warnings of a library while it converts."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

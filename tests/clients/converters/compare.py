@@ -1,9 +1,9 @@
 """
-Compare two JSON Schemas: which values does the second no longer take, or take in addition.
+Compare two JSON Schemas: which values the second refuses or takes in addition.
 
-What counts is what a model is told: the types of a value with null among them, the values that it
-may choose from, the members of an object, the items of an array. Bounds, formats and patterns that
-a converter leaves out are enforced by the server all the same, and are not compared.
+The comparison covers what a model reads: the types of a value with null among them, the values that
+it may choose from, the members of an object, the items of an array. Bounds, formats and patterns
+that a converter leaves out are enforced by the server all the same, and are not compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ NO_ITEMS = "does not know the items"
 
 @dataclass(frozen=True)
 class Finding:
-    """Where a converted schema differs, in words, and what of the given schema stands there."""
+    """
+    A difference of a converted schema: its path, a message, and the causes in the given schema.
+    """
 
     path: str
     message: str
@@ -33,22 +35,22 @@ class View:
 
     types: set[str] = field(default_factory=set)
     choices: set[str] = field(default_factory=set)
-    # Types of which not only the choices are taken.
+    # Types that are taken beyond the choices.
     free: set[str] = field(default_factory=set)
     members: dict[str, list[Any]] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
-    # The members that may be left out, and of which nothing says what they are then.
+    # The members that may be left out without a stated default.
     optional: set[str] = field(default_factory=set)
     causes: set[str] = field(default_factory=set)
 
 
 def compare(given: dict[str, Any], made: dict[str, Any]) -> list[Finding]:
-    """All findings of a converted schema, each place once."""
+    """Return all findings of a converted schema, each place once."""
     return list(_compare([given], [made], given, made, "", frozenset(), 0))
 
 
 def causes(schema: Any) -> set[str]:
-    """What there is anywhere in a schema that some converters cannot hold."""
+    """Return the features anywhere in a schema that some converters cannot hold."""
     found: set[str] = set()
     todo = [schema]
     while todo:
@@ -79,7 +81,7 @@ def _compare(
     if path.count("/") > 1 and "null" in before.types:
         found |= {"null further down"}
     for message in _differences(before, after):
-        # Items are left out for what they are.
+        # Omitted items are reported as such.
         more = set().union(*map(causes, before.items)) if message == NO_ITEMS else set()
         yield Finding(path or "/", message, frozenset(found | more))
     if depth == DEPTH:
@@ -123,7 +125,7 @@ def _view(schemas: list[Any], root: Any) -> View:
         for leaf, found in _leaves(schema, root, frozenset()):
             view.causes |= found
             _add(view, leaf)
-    # A choice of null is what the type says already.
+    # A choice of null repeats the type.
     view.choices.discard("null")
     view.free.discard("null")
     if len(view.types - {"null"}) > 1 or sum(1 for s in schemas for _ in _alternatives(s)) > 1:
@@ -143,7 +145,7 @@ def _alternatives(schema: Any) -> Iterator[Any]:
 def _leaves(
     schema: Any, root: Any, seen: frozenset[str]
 ) -> Iterator[tuple[dict[str, Any], set[str]]]:
-    """The alternatives of a schema that are none themselves, and the causes on the way to each."""
+    """Return the alternatives of a schema, flattened, and the causes on the way to each."""
     if schema is True:
         schema = {}
     if not isinstance(schema, dict):
@@ -179,7 +181,7 @@ def _add(view: View, leaf: dict[str, Any]) -> None:
     types = {named} if isinstance(named, str) else set(named or ())
     choices = [leaf["const"]] if "const" in leaf else leaf.get("enum")
     if isinstance(choices, list):
-        # JavaScript has no other number than 1 for 1.0.
+        # 1.0 and 1 are the same number in JavaScript.
         whole = (int(c) if isinstance(c, float) and c.is_integer() else c for c in choices)
         written = {json.dumps(each, sort_keys=True) for each in whole}
         view.choices |= written
@@ -208,13 +210,13 @@ def _type(written: str) -> str:
 
 
 def _causes(schema: dict[str, Any]) -> set[str]:
-    """What of this very schema some converters cannot hold, whatever is sent."""
+    """Return the features of this very schema that some converters cannot hold."""
     found = set()
     if "$ref" in schema:
         found.add("recursion")
     kind = schema.get("type")
     is_object = "object" in (kind if isinstance(kind, list) else [kind])
-    # Where additionalProperties: false is not sent, the members say that it holds.
+    # If additionalProperties: false is not sent, the members imply it.
     is_open = schema.get("additionalProperties", "properties" not in schema) is not False
     if is_object and is_open:
         found.add("open objects")

@@ -1,9 +1,9 @@
 """
 All converters, and the verdict on each.
 
-A converter passes if it refuses no schema, warns of none, and tells a model of each value what was
-sent. ``limits`` are what a converter cannot hold whatever is sent, each with its reason; a schema
-that differs for one of these alone is counted, and no failure.
+A converter passes if it refuses no schema, warns of none, and shows a model each value as it was
+sent. ``limits`` are features that a converter can never hold, each with its reason; a schema that
+differs for one of these alone is counted, and is not a failure.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SUBSET = {
 @dataclass(frozen=True)
 class Converter:
     """
-    A converter, and where it runs: ``environment`` is a Python environment or "node".
+    A converter, with its environment: that of a Python program, or "node".
 
-    ``google`` says whether it is given what a site sends that has Google's setting; ``ignored`` are
-    warnings that say nothing of the schemas.
+    ``google`` says whether it is given the schemas of a site that has Google's setting; ``ignored``
+    are warnings that do not concern the schemas.
     """
 
     name: str
@@ -105,7 +105,9 @@ CONVERTERS = [
 
 @dataclass
 class Verdict:
-    """What became of all schemas: how many whole, how many limited by what, and the failures."""
+    """
+    Outcome of all schemas: how many passed, how many were limited by a feature, and the failures.
+    """
 
     whole: int = 0
     limited: dict[str, int] = field(default_factory=dict)
@@ -146,7 +148,7 @@ def judge(converter: Converter, schemas: Path) -> Verdict:
 def _sort(
     converter: Converter, schema: dict[str, Any], answer: dict[str, Any]
 ) -> tuple[set[str], list[str]]:
-    """The limits that a schema has met, and what is wrong besides."""
+    """Return the limits that a schema has met, and the other findings."""
     failures = [w for w in answer["warned"] if not w.startswith(converter.ignored or "\0")]
     limited: set[str] = set()
     if "refused" in answer:

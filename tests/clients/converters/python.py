@@ -1,8 +1,8 @@
 """
 The converters that are Python packages, each called as its own MCP client calls it.
 
-A function takes a tool definition, and returns the schema that the model's provider is sent, in
-JSON Schema's words.
+A function takes a tool definition, and returns the schema that the model's provider is sent, in the
+words of JSON Schema.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Schema = dict[str, Any]
 
 
 def mcp_tool(tool: Schema) -> Any:
-    """The tool as the client's own library reads it."""
+    """Return the tool as the client's own library reads it."""
     from mcp.types import Tool
 
     return Tool.model_validate(copy.deepcopy(tool))
 
 
 def openai(tool: Schema) -> Any:
-    """Structured outputs: ``strict`` function tools of the openai package."""
+    """Convert by structured outputs: ``strict`` function tools of the openai package."""
     from openai.lib._pydantic import _ensure_strict_json_schema
 
     schema = copy.deepcopy(tool["inputSchema"])
@@ -44,7 +44,7 @@ def _open_objects(schema: Any, path: str) -> Any:
 
 
 def openai_agents(tool: Schema) -> Any:
-    """MCP servers of the Agents SDK with convert_schemas_to_strict."""
+    """Convert by MCP servers of the Agents SDK with convert_schemas_to_strict."""
     from agents.exceptions import UserError
     from agents.mcp.server import MCPServerStreamableHttp
     from agents.mcp.util import MCPUtil
@@ -61,14 +61,14 @@ def openai_agents(tool: Schema) -> Any:
 
 
 def anthropic(tool: Schema) -> Any:
-    """The strict transform of the anthropic package."""
+    """Convert by the strict transform of the anthropic package."""
     from anthropic import transform_schema
 
     return transform_schema(copy.deepcopy(tool["inputSchema"]))
 
 
 def google_genai(tool: Schema) -> Any:
-    """MCP sessions given to google-genai as tools."""
+    """Convert by MCP sessions given to google-genai as tools."""
     from google.genai._mcp_utils import mcp_to_gemini_tool
 
     (declaration,) = mcp_to_gemini_tool(mcp_tool(tool)).function_declarations
@@ -76,11 +76,11 @@ def google_genai(tool: Schema) -> Any:
 
 
 def google_adk(tool: Schema) -> Any:
-    """McpToolset of the Agent Development Kit."""
+    """Convert by McpToolset of the Agent Development Kit."""
     from google.adk.tools.mcp_tool.mcp_tool import MCPTool
 
     class Sessions:
-        """Stands where a connection would: making a declaration needs none."""
+        """Placeholder of a connection: making a declaration needs none."""
 
     declaration = MCPTool(
         mcp_tool=mcp_tool(tool),
@@ -92,7 +92,7 @@ def google_adk(tool: Schema) -> Any:
 
 
 def langchain_google_genai(tool: Schema) -> Any:
-    """Tools of langchain-mcp-adapters, bound to a Gemini model."""
+    """Convert by tools of langchain-mcp-adapters, bound to a Gemini model."""
     from langchain_google_genai._function_utils import convert_to_genai_function_declarations
     from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
 
@@ -106,7 +106,7 @@ def langchain_google_genai(tool: Schema) -> Any:
 
 
 def langchain_openai(tool: Schema) -> Any:
-    """Tools of langchain-mcp-adapters, bound to an OpenAI model with strict."""
+    """Convert by tools of langchain-mcp-adapters, bound to an OpenAI model with strict."""
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
 
@@ -117,28 +117,28 @@ def langchain_openai(tool: Schema) -> Any:
 
 
 def litellm(tool: Schema) -> Any:
-    """litellm's MCP client: an OpenAI tool."""
+    """Convert by litellm's MCP client: an OpenAI tool."""
     from litellm.experimental_mcp_client.tools import transform_mcp_tool_to_openai_tool
 
     return transform_mcp_tool_to_openai_tool(mcp_tool(tool))["function"]["parameters"]
 
 
 def litellm_anthropic(tool: Schema) -> Any:
-    """litellm's MCP client: an Anthropic tool."""
+    """Convert by litellm's MCP client: an Anthropic tool."""
     from litellm.experimental_mcp_client.tools import transform_mcp_tool_to_anthropic_tool
 
     return transform_mcp_tool_to_anthropic_tool(mcp_tool(tool))["input_schema"]
 
 
 def litellm_gemini(tool: Schema) -> Any:
-    """litellm's MCP client: an OpenAI tool, on its way to Gemini."""
+    """Convert by litellm's MCP client: an OpenAI tool, on its way to Gemini."""
     from litellm.llms.vertex_ai.common_utils import build_vertex_schema
 
     return lower(build_vertex_schema(copy.deepcopy(litellm(tool))))
 
 
 def llama_index(tool: Schema) -> Any:
-    """McpToolSpec of llama-index-tools-mcp: a pydantic model of the arguments."""
+    """Convert by McpToolSpec of llama-index-tools-mcp: a pydantic model of the arguments."""
     from llama_index.core.tools.types import ToolMetadata
     from llama_index.tools.mcp import McpToolSpec
 
@@ -149,21 +149,21 @@ def llama_index(tool: Schema) -> Any:
 
 
 def pydantic_ai(tool: Schema) -> Any:
-    """Toolsets of pydantic-ai with a strict OpenAI model."""
+    """Convert by toolsets of pydantic-ai with a strict OpenAI model."""
     from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
     return OpenAIJsonSchemaTransformer(copy.deepcopy(tool["inputSchema"]), strict=True).walk()
 
 
 def from_google(schema: Any) -> Any:
-    """A Schema of google-genai in JSON Schema's words."""
+    """Return a Schema of google-genai in the words of JSON Schema."""
     if schema is None:
         return {"type": "object", "properties": {}}
     return lower(schema.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def lower(schema: Any) -> Any:
-    """OpenAPI's names of types as JSON Schema has them."""
+    """Return OpenAPI's names of types as JSON Schema has them."""
     if isinstance(schema, list):
         return [lower(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,1 +1,1 @@
-"""Each client as a program: a plan on standard input, what was seen on standard output."""
+"""Each client as a program: a plan on standard input, the outcomes on standard output."""

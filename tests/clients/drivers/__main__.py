@@ -1,10 +1,10 @@
 """
-``python -m tests.clients.drivers CLIENT``: what a Python client does with the newsroom.
+Drive a Python client against the newsroom: ``python -m tests.clients.drivers CLIENT``.
 
-The plan on standard input names the address, the token, the calls, of which the last waits for a
-person, and the command that approves it. The answer on standard output says what was listed, and
-what the client shows of each call: its text, the kinds of its content, and whether it counts as an
-error.
+The plan on standard input names the address, the token, the calls, of which the last waits for
+approval, and the command that approves it. The answer on standard output holds the tools listed,
+and what the client shows of each call: its text, the kinds of its content, and whether it counts as
+an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def main(connect: Any) -> dict[str, Any]:
 
 
 async def approved() -> bool:
-    """Have a person approve the call that waits; whether there was one."""
+    """Approve the call that waits; return whether there was one."""
     command = PLAN["approval"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
     return done.returncode == 0
@@ -47,7 +47,7 @@ async def refused(connect: Any) -> python.Shown:
 
 
 async def seen(call: Any) -> dict[str, Any]:
-    """What a call shows, or the exception it ends with."""
+    """Return the content shown for a call, or the exception it ends with."""
     try:
         async with asyncio.timeout(60):
             shown = await call
@@ -59,7 +59,7 @@ async def seen(call: Any) -> dict[str, Any]:
 
 
 def words(error: BaseException) -> str:
-    """What an exception says; of a group, what its members say."""
+    """Return the text of an exception; of a group, the texts of its members."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(words(each) for each in error.exceptions))
     return str(error) or type(error).__name__

@@ -2,7 +2,7 @@
 The clients that are Python packages, each used as its documentation says.
 
 A client is an asynchronous context manager that takes the address, the token, and a list to which
-each question to the user is added; where the package can ask, the user agrees.
+each question to the user is added; if the package can ask, the user agrees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass
 class Shown:
-    """What a model, or the program, gets to see of a call."""
+    """A call as the model, or the program, gets to see it."""
 
     text: str
     kinds: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def of_result(result: Any) -> Shown:
-    """A CallToolResult of the official models, whichever their version."""
+    """Show a CallToolResult of the official models in any version."""
     blocks = result.content
     error = getattr(result, "is_error", None)
     return Shown(
@@ -47,7 +47,7 @@ def of_result(result: Any) -> Shown:
 
 
 def connection(client: Any) -> Connection:
-    """The connection of a client, or a session, with the methods of the official one."""
+    """Connect by a client, or a session, with the methods of the official one."""
 
     async def names() -> list[str]:
         listed = await client.list_tools()
@@ -60,7 +60,7 @@ def connection(client: Any) -> Connection:
 
 
 def agreeing(asked: list[str], result: Any) -> Callable[..., Awaitable[Any]]:
-    """The callback of a user who agrees, for what takes the official models."""
+    """Return the callback of a user who agrees, for clients with the official models."""
 
     async def agree(_: Any, question: Any, *more: Any) -> Any:
         asked.append(question.message)
@@ -70,7 +70,7 @@ def agreeing(asked: list[str], result: Any) -> Callable[..., Awaitable[Any]]:
 
 
 def agreeing_in_words(asked: list[str]) -> Callable[..., Awaitable[Any]]:
-    """The handler of a user who agrees, as FastMCP takes it."""
+    """Agree as FastMCP's handler of questions."""
 
     async def agree(message: str, kind: Any, params: Any, context: Any) -> Any:
         asked.append(message)
@@ -83,7 +83,7 @@ def agreeing_in_words(asked: list[str]) -> Callable[..., Awaitable[Any]]:
 async def official(
     url: str, token: str, asked: list[str], mode: str = "auto"
 ) -> AsyncIterator[Connection]:
-    """The official SDK, ``mcp``."""
+    """Connect by the official SDK, ``mcp``."""
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared._httpx_utils import create_mcp_http_client
@@ -99,14 +99,14 @@ async def official(
 
 @asynccontextmanager
 async def official_legacy(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """The official SDK with the handshake of the older revisions."""
+    """Connect by the official SDK with the handshake of the older revisions."""
     async with official(url, token, asked, mode="legacy") as connection:
         yield connection
 
 
 @asynccontextmanager
 async def official_1(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """The official SDK before its version 2."""
+    """Connect by the official SDK before its version 2."""
     from mcp import ClientSession
     from mcp.client.streamable_http import streamablehttp_client
     from mcp.types import ElicitResult
@@ -121,7 +121,7 @@ async def official_1(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
 
 @asynccontextmanager
 async def mcp_remote(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """The official SDK over stdio, with mcp-remote between it and the site."""
+    """Connect by the official SDK over stdio, with mcp-remote between it and the site."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -140,7 +140,7 @@ async def mcp_remote(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
 
 @asynccontextmanager
 async def fastmcp(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """FastMCP's client."""
+    """Connect by FastMCP's client."""
     from fastmcp import Client
     from fastmcp.client.transports import StreamableHttpTransport
 
@@ -151,7 +151,7 @@ async def fastmcp(url: str, token: str, asked: list[str]) -> AsyncIterator[Conne
 
 @asynccontextmanager
 async def pydantic_ai(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """Pydantic AI's toolset for MCP servers."""
+    """Connect by Pydantic AI's toolset for MCP servers."""
     from pydantic_ai.mcp import MCPToolset
 
     toolset = MCPToolset(url, headers=bearer(token), elicitation_handler=agreeing_in_words(asked))
@@ -171,7 +171,7 @@ async def pydantic_ai(url: str, token: str, asked: list[str]) -> AsyncIterator[C
 
 @asynccontextmanager
 async def openai_agents(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """The MCP servers of the OpenAI Agents SDK."""
+    """Connect by the MCP servers of the OpenAI Agents SDK."""
     from agents.mcp import MCPServerStreamableHttp
 
     params: Any = {"url": url, "headers": bearer(token)}
@@ -181,7 +181,7 @@ async def openai_agents(url: str, token: str, asked: list[str]) -> AsyncIterator
 
 @asynccontextmanager
 async def llama_index(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """LlamaIndex's tool spec."""
+    """Connect by LlamaIndex's tool spec."""
     from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
     spec = McpToolSpec(BasicMCPClient(url, headers=bearer(token)))
@@ -230,7 +230,7 @@ async def langchain(url: str, token: str, asked: list[str]) -> AsyncIterator[Con
 
 @asynccontextmanager
 async def google_adk(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
-    """The Agent Development Kit's toolset."""
+    """Connect by the Agent Development Kit's toolset."""
     from google.adk.tools.mcp_tool import McpToolset, StreamableHTTPConnectionParams
     from mcp.types import ElicitResult
 
@@ -259,7 +259,7 @@ async def google_adk(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
 
 
 def _tool_context() -> Any:
-    """A context as the runner of an agent makes it."""
+    """Return a context as the runner of an agent makes it."""
     from google.adk.agents.invocation_context import InvocationContext
     from google.adk.agents.llm_agent import LlmAgent
     from google.adk.sessions import InMemorySessionService, Session

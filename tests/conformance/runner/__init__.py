@@ -1,3 +1,3 @@
-"""What ``run.py`` is made of: one module for each program that it drives."""
+"""The parts of ``run.py``: one module for each program that it drives."""
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ TIMEOUT = 120
 
 def run(toolbox: Toolbox, site: Site, revision: str) -> str:
     """
-    Have the suite log in with a client that registers first; returns a line on what was seen.
+    Have the suite log in with a client that registers first; return a line on the outcome.
 
     Raises Failure for a check that did not succeed, and for another number of scenarios.
     """
@@ -63,7 +63,7 @@ def run(toolbox: Toolbox, site: Site, revision: str) -> str:
 
 
 def register(url: str, callback: str) -> str:
-    """Register a client that redirects to an address; returns its id."""
+    """Register a client that redirects to an address; return its id."""
     body = {"redirect_uris": [callback], "token_endpoint_auth_method": "none"}
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
@@ -73,7 +73,7 @@ def register(url: str, callback: str) -> str:
 
 
 def log_in(suite: subprocess.Popen[str], issuer: str) -> str:
-    """Open the address that the suite wants to have opened, as a reader; returns all it said."""
+    """Open the address that the suite asks for, as a reader; return all of its output."""
     from testproject.demo.login import Browser
 
     said = ""

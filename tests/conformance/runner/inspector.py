@@ -10,14 +10,14 @@ from typing import Any
 from runner.sites import Site
 from runner.toolbox import Failure, Toolbox
 
-# What each era must agree on with a server that speaks both.
+# The facts that each era must agree on with a server that speaks both.
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28", "modern": "2026-07-28"}
 TOOL = "articles_list"
 
 
 def run(toolbox: Toolbox, site: Site, era: str) -> str:
     """
-    Connect, list the tools and call one; returns a line on what was seen.
+    Connect, list the tools and call one; return a line on the outcome.
 
     Raises Failure for an answer that Inspector, or its check of the schemas for strict clients,
     does not accept.
@@ -50,11 +50,11 @@ def ask(toolbox: Toolbox, config: Path, method: str, *options: str) -> dict[str,
     ended = toolbox.run(
         *(toolbox.package("mcp-inspector"), "--cli", "--config", config, "--server", "site"),
         *("--stored-auth-only", "--format", "json", "--method", method, *options),
-        # SensitiveFields kept in memory, and a HOME of its own: it looks for a keychain otherwise.
+        # SensitiveFields kept in memory, and a separate HOME: otherwise it looks for a keychain.
         env={"MCP_INSPECTOR_SECRET_STORE": "memory", "HOME": str(config.parent)},
         timeout=60,
     )
-    # What a strict client may refuse is a warning to it, with the status of success.
+    # Schemas that a strict client may refuse are warnings to it, with the status of success.
     if ended.status or "\nWarning: tool " in ended.output:
         raise Failure(f"Inspector, {method}: exit status {ended.status}\n{ended.output}")
     result: dict[str, Any] = json.loads(ended.stdout)["result"]

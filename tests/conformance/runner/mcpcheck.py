@@ -14,7 +14,7 @@ MAX_TOOLS = "500"
 
 def run(toolbox: Toolbox, site: Site) -> str:
     """
-    Run all checks, those of both eras among them; returns a line on how they ended.
+    Run all checks, those of both eras among them; return a line on how they ended.
 
     Raises Failure for a check that fails or comes to no conclusion. Warnings are shown.
     """
@@ -36,7 +36,7 @@ def run(toolbox: Toolbox, site: Site) -> str:
 
 
 def summary(report: dict[str, Any]) -> str:
-    """The checks by how they ended."""
+    """Return the checks by how they ended."""
     ended: dict[str, list[str]] = {}
     for check in report["checks"]:
         ended.setdefault(check["status"], []).append(check["name"])
@@ -46,7 +46,7 @@ def summary(report: dict[str, Any]) -> str:
 
 
 def findings(report: dict[str, Any]) -> list[str]:
-    """What the checks object to, a line each."""
+    """Return the objections of the checks, a line each."""
     return [
         f"  {check['name']}: {found['code']} {found['subject']}: {found['message']}"
         for check in report["checks"]

@@ -18,18 +18,23 @@ Checks = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the suite found at a revision: the checks of each scenario."""
+    """Outcome of the suite at a revision: the checks of each scenario."""
 
     scenarios: dict[str, Checks]
 
     @property
     def green(self) -> int:
-        """Scenarios without a failed check, which is what the suite itself ticks."""
+        """
+        Return the scenarios without a failed check, which are those that the suite itself ticks.
+        """
         return sum("FAILURE" not in statuses(checks) for checks in self.scenarios.values())
 
     @property
     def objections(self) -> dict[str, str]:
-        """Failed checks and warnings as the baseline names them, each with what the suite says."""
+        """
+        Return failed checks and warnings by their names in the baseline, each with the suite's
+        text.
+        """
         return {
             f"{scenario}:{check['id']}": check.get("errorMessage") or check["description"]
             for scenario, checks in self.scenarios.items()
@@ -78,7 +83,7 @@ def run(toolbox: Toolbox, url: str, revision: str) -> Verdict:
 
 
 def announced(output: str) -> int:
-    """How many scenarios the suite said it would run."""
+    """Return how many scenarios the suite announced."""
     found = re.search(r"Running .* \((\d+) scenarios\)", output)
     if found is None:
         raise Failure(f"The conformance suite did not start:\n{output}")
@@ -86,7 +91,7 @@ def announced(output: str) -> int:
 
 
 def read(results: Path, *, expected: int) -> Verdict:
-    """Read what the suite has written, a folder for each scenario."""
+    """Read the suite's output, a folder for each scenario."""
     scenarios = {
         re.sub(r"^server-|-\d{4}-\d{2}-\d{2}T.*$", "", file.parent.name): json.loads(
             file.read_text()
@@ -100,9 +105,9 @@ def read(results: Path, *, expected: int) -> Verdict:
 
 def compare(verdict: Verdict, baseline: Path) -> None:
     """
-    Want exactly the failures of the baseline.
+    Require exactly the failures of the baseline.
 
-    The suite compares too, but does not mind an entry whose check has ceased to exist.
+    The suite compares too, but accepts an entry whose check has ceased to exist.
     """
     listed = set(re.findall(r"^ *- (\S+)", baseline.read_text(), re.MULTILINE))
     found = verdict.objections
@@ -113,7 +118,7 @@ def compare(verdict: Verdict, baseline: Path) -> None:
 
 
 def hold(verdict: Verdict, floor: int) -> None:
-    """Hold the number of green scenarios where it is, or have it written down that it rose."""
+    """Require the recorded number of green scenarios; a higher one must be recorded too."""
     if verdict.green < floor:
         raise Failure(f"{verdict}: fewer green scenarios than the {floor} of {FLOORS.name}.")
     if verdict.green > floor:

@@ -36,13 +36,13 @@ def main(commands: list[str]) -> None:
         override_settings(**authorization(url, settings.MCP_BRIDGE)).enable()
     print(json.dumps({"port": server.server_port, "token": administrator_token()}), flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    # Until the runner closes the pipe, or is no more.
+    # Until the runner closes the pipe, or ends.
     with contextlib.suppress(KeyboardInterrupt):
         sys.stdin.read()
 
 
 def administrator_token() -> str:
-    """A token of a superuser, who may use every tool."""
+    """Return a token of a superuser, who may use every tool."""
     # The app registry is only ready inside main().
     from mcp_bridge.tokens.models import Token
 

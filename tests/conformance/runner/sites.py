@@ -1,4 +1,4 @@
-"""Django sites in processes of their own, for as long as a leg of the run needs them."""
+"""Django sites in separate processes, for as long as a leg of the run needs them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def running(settings: str, *commands: str, log: Path) -> Iterator[Site]:
     """
     Serve a site on an empty database, after the management commands have run.
 
-    What the site writes to its standard error is kept in ``log``. Raises Failure if it does not
-    start.
+    The site's standard error is kept in ``log``. Raises Failure if it does not start.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -53,7 +52,7 @@ def running(settings: str, *commands: str, log: Path) -> Iterator[Site]:
 
 
 def environment(settings: str, database: Path) -> Mapping[str, str]:
-    """Where Django finds the project, the settings, and (see them) the database."""
+    """Return the variables that name the project, the settings, and (see them) the database."""
     return {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -63,7 +62,7 @@ def environment(settings: str, database: Path) -> Mapping[str, str]:
 
 
 def announced(process: subprocess.Popen[bytes], log: Path) -> Site:
-    """Wait until the site says where it is."""
+    """Return the site's address and token once the site has printed them."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

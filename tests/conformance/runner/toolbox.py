@@ -1,9 +1,9 @@
 """
 The programs that test the server, installed once and kept.
 
-They live in ``.conformance/`` at the project's root, a folder that git is told to ignore: a virtual
-environment with Node and mcpcheck, which so cannot change what the project itself is tested with,
-and the npm packages.
+They live in ``.conformance/`` at the project's root, a folder that git ignores: a virtual
+environment with Node and mcpcheck, which thus cannot change the packages that the project itself is
+tested with, and the npm packages.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NODE = [HERE / "node" / name for name in ("package.json", "package-lock.json", "
 
 
 class Failure(Exception):
-    """A leg of the run did not end as it must; the text says what to look at."""
+    """A leg of the run that ended badly; the text names the output to look at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """How a program ended, and all that it printed."""
+    """The exit status of a program, and its whole output."""
 
     status: int
     stdout: str
@@ -53,7 +53,9 @@ class Toolbox:
         self.results = home / "results"
 
     def install(self) -> None:
-        """Install what is missing or pinned to another version; otherwise do nothing."""
+        """
+        Install every program that is missing or pinned to another version; otherwise do nothing.
+        """
         stamp = self.home / "installed"
         if stamp.is_file() and stamp.read_text() == fingerprint():
             return
@@ -71,7 +73,7 @@ class Toolbox:
         stamp.write_text(fingerprint())
 
     def package(self, name: str) -> Path:
-        """The program of an npm package."""
+        """Return the program of an npm package."""
         return self.packages / "node_modules" / ".bin" / name
 
     def run(
@@ -98,7 +100,7 @@ class Toolbox:
         return Finished(status=ended.returncode, stdout=ended.stdout, stderr=ended.stderr)
 
     def surroundings(self) -> dict[str, str]:
-        """The environment of a program: with Node on its PATH, and without colours."""
+        """Return the environment of a program: with Node on its PATH, and without colours."""
         path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', '')}"
         found = {**os.environ, "PATH": path, "NO_COLOR": "1"}
         found.pop("FORCE_COLOR", None)
@@ -111,7 +113,7 @@ class Toolbox:
 
 
 def fingerprint() -> str:
-    """What is to be installed, for which Python, and where: a virtual environment cannot move."""
+    """Return the pins, the Python and the path: a virtual environment cannot move."""
     digest = hashlib.sha256(f"{sys.version}\n{HOME}".encode())
     for file in (REQUIREMENTS, *NODE):
         digest.update(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Arguments: what breaks the schema is told to the model, shortly, and nothing runs."""
+"""Arguments: a violation of the schema is reported to the model, briefly, and nothing runs."""
 
 from __future__ import annotations
 

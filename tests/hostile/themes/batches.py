@@ -1,4 +1,4 @@
-"""Arrays of messages, which the revision 2025-03-26 has, and no other."""
+"""Arrays of messages, which only the revision 2025-03-26 has."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ THEME.add(
 
 
 def answers(*each: tuple[Any, Any, Wanted | None]) -> tuple[Change, Batch]:
-    """A batch of messages, and what is wanted of each that has an answer, under its id."""
+    """Return a batch of messages, with the wanted answers by id."""
     wanted = tuple((id, found) for _, id, found in each if found is not None)
     return message([sent for sent, _, _ in each]), Batch(wanted)
 

@@ -1,4 +1,6 @@
-"""States of confirmations: forged, exchanged, used twice, answered oddly. Nothing runs."""
+"""
+States of confirmations: forged, exchanged, used twice, answered with odd values. Nothing runs.
+"""
 
 from __future__ import annotations
 

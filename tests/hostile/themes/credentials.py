@@ -1,4 +1,4 @@
-"""Credentials that do not hold: 401 with a challenge, before anything else is read."""
+"""Invalid credentials: 401 with a challenge, before anything else is read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ THEME.add(
     header("Authorization", "Bearer nobody"),
     callers=ANONYMOUS,
 )
-# A tool for users alone stays unknown, wherever else the token of one stands.
+# A tool for users alone stays unknown, even if a user's token is sent in another place.
 THEME.add(
     Refused(-32602, status=200, message="Unknown tool: erase"),
     {

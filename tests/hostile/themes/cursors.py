@@ -63,7 +63,7 @@ THEME.add(
         )
     },
 )
-# Of a legacy client a null is absent.
+# A null from a legacy client counts as absent.
 NULL = method("tools/list", cursor=None)
 THEME.add(INVALID_CURSOR, {"a cursor that is null": NULL}, eras=(MODERN,))
 THEME.add(
@@ -71,7 +71,7 @@ THEME.add(
     {"a cursor that is null": NULL},
     eras=(LEGACY,),
 )
-# Unused bits at the end, by which one position would have several spellings.
+# Unused bits at the end, which would give one position several spellings.
 THEME.add(
     INVALID_CURSOR,
     {

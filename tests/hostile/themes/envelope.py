@@ -128,7 +128,7 @@ THEME.add(
         "params that nobody knows": edit('"name":"echo"', '"name":"echo","x":{"y":[1]},"task":{}'),
     },
 )
-# Without "id" it is a notification, to which there is no answer.
+# Without "id" it is a notification, which is not answered.
 THEME.add(
     Accepted(),
     {

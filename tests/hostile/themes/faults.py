@@ -1,4 +1,4 @@
-"""Tools that raise, end, recurse, or return what cannot be sent: one sentence, and no more."""
+"""Tools that raise, end, recurse, or return an unsendable value: one sentence, and no more."""
 
 from __future__ import annotations
 

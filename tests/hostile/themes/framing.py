@@ -1,4 +1,4 @@
-"""HTTP framing (RFC 9112): verbs, addresses, lengths, chunks. Most of it the HTTP server judges."""
+"""HTTP framing (RFC 9112): verbs, addresses, lengths, chunks. Mostly judged by the HTTP server."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ THEME.add(
         "two thousand headers": header("X-A", *["x" * 60] * 2000),
     },
 )
-# granian speaks HTTP/2, and closes the connection where it is not to.
+# granian speaks HTTP/2, and closes the connection if it is configured not to.
 THEME.add(
     Either((BAD_REQUEST, NOT_FOUND)),
     {
@@ -149,7 +149,7 @@ THEME.add(
         "two megabytes": sized(2 * MIB),
     },
 )
-# Django's own handler under ASGI waits for the whole body before a view is asked.
+# Django's own handler under ASGI waits for the whole body before it calls a view.
 THEME.add(
     TOO_LARGE,
     {"a length of which nothing comes": (header("Content-Length", str(10**15)), body(""))},

@@ -1,4 +1,4 @@
-"""Headers that say who may call and what is sent: host, origin, media types, and others."""
+"""Headers on the caller and the content: host, origin, media types, and others."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.hostile.wanted import ECHOED, NOT_A_MESSAGE, Either, Http, Refused
 FORBIDDEN = Refused(403, status=403, echoes=False, headers={"Access-Control-Allow-Origin": ""})
 UNSUPPORTED_TYPE = Refused(-32600, status=415, echoes=False)
 NOT_ACCEPTABLE = Refused(-32600, status=406, echoes=False)
-# Django's own middleware asks for the host before a view does.
+# Django's own middleware reads the host before a view does.
 NO_SUCH_HOST = Either((NOT_A_MESSAGE, Http((400,), foreign=True)))
 
 
 def each(kind: str, name: str, *values: str) -> dict[str, Change]:
-    """A draft for each value of a header."""
+    """Return a draft for each value of a header."""
     return {f"the {kind} {value[:40]!r}": header(name, value) for value in values}
 
 

@@ -1,4 +1,4 @@
-"""Methods that are not there: 404 in the modern era, and never a word of what else there is."""
+"""Unknown methods: 404 in the modern era, without a hint at other methods."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tests.hostile.drafts import call
 from tests.hostile.wanted import WRONG_ARGUMENTS, Answered, Either
 
 SITES, USER = ("newsroom",), ("token",)
-# What is not there is said as a tool's error, in the site's words.
+# A missing object is a tool error, in the site's words.
 NOT_THERE = Answered(is_error=True, runs=0)
 DONE = Answered(runs=0, most=2**20)
 EITHER = Either((DONE, NOT_THERE))

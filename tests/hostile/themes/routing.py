@@ -76,7 +76,7 @@ THEME.add(
     },
     eras=ERAS,
 )
-# A server may drop it, take it for another header of the same name, or refuse the request.
+# A server may drop it, merge it with a header of the same name, or refuse the request.
 THEME.add(
     Either((ECHOED, MISMATCH, Http((400,), foreign=True))),
     {

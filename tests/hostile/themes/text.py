@@ -179,7 +179,7 @@ THEME.add(
         "marks over a letter": argument('"a' + "\u0301" * 10_000 + '"'),
     },
 )
-# A database may be unable to hold it: some sites take it, others say that it is a wrong value.
+# A database may be unable to store it: some sites take it, others report a wrong value.
 THEME.add(
     Either((Answered(), WRONG_ARGUMENTS)),
     {"a NUL in a text": argument('"a\\u0000b"')},

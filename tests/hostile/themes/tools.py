@@ -1,4 +1,4 @@
-"""Names of tools: what is not for the caller is answered as what is not there, to the letter."""
+"""Names of tools: a hidden tool is answered exactly like one that does not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.hostile.wanted import PARAMS, Refused
 
 
 def unknown(name: str) -> Refused:
-    """The one answer for a tool that is not there, or not for the caller; its name is cut."""
+    """Return the one answer for a tool that is missing or hidden; its name is cut."""
     shown = re.escape(name if len(name) <= 64 else name[:64] + "…")
     return Refused(-32602, status=200, message=f"Unknown tool: {shown}")
 

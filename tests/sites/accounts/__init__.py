@@ -1,4 +1,4 @@
-"""A site with a user model of its own: keys are UUIDs, names are addresses, groups do not exist."""
+"""A site with a custom user model: keys are UUIDs, names are addresses, groups do not exist."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SITES = [
         POSTGRESQL,
         TOOLBAR_URLS,
         (DATABASE.create,),
-        # As manage.py check asks where CORS lets them read.
+        # As manage.py check recommends if CORS lets them read.
         ("https://inspector.example",),
         **DATABASE.env,
     ),

@@ -1,4 +1,4 @@
-"""ARA, which records what Ansible did: its server as it is, with all of its API switched on."""
+"""ARA, which records runs of Ansible: its server unchanged, with all of its API enabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""django CMS without pages of its own, read through djangocms-rest, with versions of pages."""
+"""django CMS without local pages, read through djangocms-rest, with versions of pages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ urlpatterns += [path("api/", include("djangocms_rest.urls")), path("", include("
     interface=Interface(
         sources={"drf": rest_framework()},
         operations=26,
-        # Its @extend_schema does nothing where the schemas are those of DRF.
+        # Its @extend_schema has no effect if the schemas are those of DRF.
         warned=frozenset({"W074"}),
         values={
             "language": ["en", "de", "fr"],

@@ -71,7 +71,7 @@ def menu(language: Language = "en") -> list[str]:
 @server.register_procedure
 @mcp_tool(read_only=True)
 def page_versions(slug: str) -> list[str]:
-    """Tell the state of each version of a page, newest first."""
+    """Return the state of each version of a page, newest first."""
     return [Version.objects.get_for_content(content).state for content in contents(slug)]
 
 

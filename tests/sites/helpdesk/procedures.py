@@ -60,7 +60,7 @@ def my_tickets(context: Context) -> list[str]:
 @server.register_procedure
 @mcp_tool(read_only=True)
 def ticket_status(context: Context, ticket: Number) -> str:
-    """Tell how far a ticket of the caller's own is."""
+    """Return the status of one of the caller's tickets."""
     return Ticket.objects.get(pk=ticket, submitter_email=context.user.email).get_status_display()
 
 
@@ -104,7 +104,7 @@ def ticket_resolve(context: Context, ticket: Number, text: str) -> str:
 @server.register_procedure
 @mcp_tool(permissions="helpdesk.change_queue", idempotent=True)
 def queue_close(queue: QueueBySlug) -> str:
-    """Have a queue take no more tickets."""
+    """Stop a queue from taking tickets."""
     queue.allow_public_submission = False
     queue.save()
     return f"{queue.title} takes no more tickets."

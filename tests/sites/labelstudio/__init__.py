@@ -1,4 +1,4 @@
-"""Label Studio, where people label data: its server as it is, with all of its API switched on."""
+"""Label Studio, where people label data: its server unchanged, with all of its API enabled."""
 
 from __future__ import annotations
 

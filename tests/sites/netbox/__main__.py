@@ -1,11 +1,11 @@
 """
 Serve all of NetBox's REST API as tools: ``make netbox``.
 
-The database that MCP_BRIDGE_TEST_DATABASE_URL names must be empty, and Redis is where
-MCP_BRIDGE_TEST_CACHE_URL says; ``.ci/services make netbox`` starts both. The first run migrates
-for some ten minutes; what it has then is kept in .venv-netbox for the next ones. Each tool that
-reads is held against its address over HTTP, and what so many tools cost is printed as a table.
-Exits with 1 if an answer differs.
+The database that MCP_BRIDGE_TEST_DATABASE_URL names must be empty, and MCP_BRIDGE_TEST_CACHE_URL
+names the Redis; ``.ci/services make netbox`` starts both. The first run migrates for some ten
+minutes; its result is kept in .venv-netbox for the next ones. Each tool that reads is compared with
+its address over HTTP, and the cost of so many tools is printed as a table. Exits with 1 if an
+answer differs.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ NETBOX = Site(
             **dict.fromkeys(("pk", "id"), [1, 99999]),
             "limit": [1],
             "brief": [True],
-            # Of a queue and a worker, and of any row.
+            # The state of a queue, of a worker, and of any row.
             "name": ["default"],
             **dict.fromkeys(("peer_device", "peer_interface"), ["one"]),
         },

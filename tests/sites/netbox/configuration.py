@@ -1,4 +1,4 @@
-"""What NetBox must be told of its site."""
+"""NetBox's required settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """
-Print what so many tools cost, as a table in Markdown. Run by ``manage.py shell`` inside the site.
+Print the cost of so many tools, as a table in Markdown.
 
-Seconds are those of the CPU. Redis and PostgreSQL are not in them.
+Run by ``manage.py shell`` inside the site. Seconds are those of the CPU. Redis and PostgreSQL are
+not in them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def value(field: models.Field) -> object:
 
 
 def row(model: type[models.Model]) -> models.Model:
-    """Return the first row of a model, which is made where there is none."""
+    """Return the first row of a model, which is made if there is none."""
     found = model.objects.first()
     if found is None:
         names = {field.name: field for field in model._meta.concrete_fields}

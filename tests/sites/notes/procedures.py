@@ -1,4 +1,4 @@
-"""Ten procedures of a site with a user model of its own."""
+"""Ten procedures of a site with a custom user model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find(text: str) -> Note:
 @server.register_procedure
 @mcp_tool(read_only=True)
 def whoami(context: Context) -> str:
-    """Tell who calls."""
+    """Return the caller's name."""
     return context.user.get_username()
 
 
@@ -48,7 +48,7 @@ def people_count() -> int:
 @server.register_procedure
 @mcp_tool(read_only=True)
 def person_read(name: str) -> bool:
-    """Tell whether a person may log in."""
+    """Return whether a person may log in."""
     return Person.objects.get_by_natural_key(name).is_active
 
 

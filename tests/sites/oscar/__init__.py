@@ -1,4 +1,4 @@
-"""django-oscar, a shop, with django-oscar-api: all of that switched on, as their pages say."""
+"""django-oscar, a shop, with django-oscar-api: all of that enabled, as their pages say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.sites.site import OWN, STARTPROJECT, UNMARKED, Interface, Site, Write
 
 
 def taking(**members: str) -> dict[str, Any]:
-    """The options of a view whose serializer is that of its answer."""
+    """Return the options of a view whose serializer is that of its answer."""
     properties = {name: {"type": kind} for name, kind in members.items()}
     schema = {"type": "object", "properties": properties, "required": list(members)}
     return {"input_schema": {**schema, "additionalProperties": False}}

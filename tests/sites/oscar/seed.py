@@ -1,4 +1,4 @@
-"""Fill a shop with what is needed to buy a book, by the factories of oscar's own tests."""
+"""Fill a shop with the objects needed to buy a book, by the factories of oscar's own tests."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def pages_search(query: Annotated[str, Field(min_length=2)]) -> list[Found]:
 @server.register_procedure
 @mcp_tool(read_only=True)
 def page_history(path: str) -> list[str]:
-    """Tell when each revision of a page was made."""
+    """Return when each revision of a page was made."""
     return [revision.created_at.isoformat() for revision in find(path).revisions.all()]
 
 
