@@ -6,24 +6,24 @@ ARGS ?=
 # What counts all connections to the database, those of other tests too.
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
-SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py throttling.py permission_matrix.py) \
+SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py audit.py audit_refusals.py throttling.py permission_matrix.py) \
 	tests/protocol $(addprefix tests/records/test_,redaction.py hidden_texts.py errors_on_record.py) \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
-	tests/management/test_missing_tools.py tests/oauth/test_consent.py tests/oauth/test_tokens.py \
+	tests/management/test_missing_tools.py $(addprefix tests/oauth/test_,consent.py tokens.py toolsets.py) tests/server/test_query_counts.py \
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py \
 	tests/transports/test_body_read_before.py
 # The extras whose packages are pinned in tests/constraints.txt.
-LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
+LOCKED := browser,demo,dist,docs,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
-AT_ONCE := browser,demo,fuzz,hostile,lint,services,test
+AT_ONCE := browser,demo,docs,fuzz,hostile,lint,services,test
 COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test alone contract coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
+.PHONY: help install demo docs test alone contract coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
 .PHONY: proofs messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
@@ -129,6 +129,9 @@ lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types a
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
 
+docs: $(VENV)/.docs  ## Build the documentation into site/; every link and anchor must lead somewhere (ARGS=serve serves it)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
+
 conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
 	$(BIN)/python tests/conformance/run.py
 
@@ -158,7 +161,7 @@ bench:  ## Measure side by side with empty views, django-mcpz and bolt-mcp (PYTH
 bench-quick: $(VENV)/.demo $(VENV)/.test  ## Count function calls, against benchmarks/quick.json (ARGS=--write keeps the new ones)
 	$(BIN)/python -m benchmarks.quick $(ARGS)
 
-bench-page:  ## Put the last run's tables and charts into docs/performance.md
+bench-page:  ## Put the last run's tables and charts into docs/project/performance.md
 	.venv-bench/bin/python -m benchmarks.page $(ARGS)
 
 tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
@@ -178,7 +181,7 @@ lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox go
 	rm -rf $(VENV)-lock
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) $(VENV)-dist mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist *.egg-info
+	rm -rf $(VENV) $(VENV)-dist mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist site *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'

@@ -1,4 +1,4 @@
-"""A run's charts for docs/performance.md."""
+"""A run's charts for docs/project/performance.md."""
 
 from __future__ import annotations
 

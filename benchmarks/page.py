@@ -1,5 +1,5 @@
 """
-``python -m benchmarks.page``: put a run's tables and charts into docs/performance.md.
+``python -m benchmarks.page``: put a run's tables and charts into docs/project/performance.md.
 
 The tables stand between markers, so that the next run replaces them.
 """
@@ -21,7 +21,7 @@ from benchmarks.servers import ROOT
 from benchmarks.targets import Run, row_of
 
 RESULTS: Final = Path(__file__).with_name("results.json")
-PAGE: Final = ROOT / "docs" / "performance.md"
+PAGE: Final = ROOT / "docs" / "project" / "performance.md"
 BLOCK: Final = re.compile(r"(<!-- measured: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 _CALLS: Final = ("calls", "anonymous")

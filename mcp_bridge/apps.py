@@ -22,13 +22,13 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # These import models, which can be imported only now, when Django has loaded them all.
+        # These import models, so they can be imported only after Django has loaded all apps.
         from mcp_bridge.conf import conf
         from mcp_bridge.registry.registry import registry
         from mcp_bridge.schemas.django import register_adapters
 
         register_adapters()
-        # By their names, if they are there: the core imports nothing of ext.
+        # Imported by name, if present: the core does not depend on ext.
         for extra in ("structs", "wagtail"):
             if find_spec(f"mcp_bridge.ext.{extra}"):
                 import_string(f"mcp_bridge.ext.{extra}.register_adapters")()
@@ -37,7 +37,7 @@ class MCPBridgeConfig(AppConfig):
         for name in ("deployment", "service", "tables"):
             checks.register(_imported(f"deployment.check_{name}"), "mcp_bridge", deploy=True)
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")
-        # Only tests change settings while a process runs.
+        # Settings change at run time only in tests.
         setting_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.settings")
         post_migrate.connect(registry.write_rows, sender=self, dispatch_uid="mcp_bridge.rows")
         if conf.BUILD == "eager" and not _is_command():
@@ -45,22 +45,22 @@ class MCPBridgeConfig(AppConfig):
 
 
 def _is_command() -> bool:
-    """Return whether this process runs a command: a migration may have to come before the tools."""
+    """Return whether this is a management command: it may have to migrate before tools load."""
     program = Path(sys.argv[0]) if sys.argv else Path()
     is_module = program.parts[-2:] == ("django", "__main__.py")
     return is_module or program.name in ("manage.py", "django-admin")
 
 
-# Kept, since a check that is registered again must be the same one.
+# Cached, since registering a check twice must register the same object.
 @cache
 def _imported(path: str) -> Callable[..., Sequence[checks.CheckMessage]]:
-    """Return a check that is imported when it runs: a process that serves runs none."""
+    """Return a check that is imported when it runs: serving processes never import the checks."""
 
     def check(**options: Any) -> Sequence[checks.CheckMessage]:
         found: Sequence[checks.CheckMessage]
         found = import_string("mcp_bridge.checks.settings.check_settings")()
         if path != "settings.check_settings":
-            # A wrong setting can stop the others from reading anything; it is reported by itself.
+            # With an invalid setting the other checks could fail, so only the setting is reported.
             is_read = all(each.level < checks.ERROR for each in found)
             found = import_string(f"mcp_bridge.checks.{path}")(**options) if is_read else []
         return found

@@ -1,8 +1,8 @@
 """
-The setting MCP_BRIDGE: one dict, each key of which is read when it is first used.
+The setting MCP_BRIDGE: a dict whose keys are read on first use.
 
-A setting that a test changes holds at once. The annotation of a key is its type, by which the
-system checks validate it, strictly (mcp_bridge.E001, E002); docs/settings.md says what it is for.
+Changes of settings in tests take effect at once. The system checks validate each key strictly
+against its annotation (mcp_bridge.E001, E002). See docs/reference/settings.md.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from mcp_bridge.protocol import JSONObject
 T = TypeVar("T")
 
 # The documentation, for links in hints and messages.
-DOCUMENTATION: Final = "https://github.com/django-mcp-bridge/django-mcp-bridge/blob/main/docs/"
+DOCUMENTATION: Final = "https://django-mcp-bridge.readthedocs.io/"
 
 
 class _Key(cached_property[Any]):
-    """A key of MCP_BRIDGE, whose value is kept in the instance."""
+    """A key of MCP_BRIDGE; its value is cached on the instance."""
 
     def __init__(self, default: object) -> None:
         super().__init__(lambda conf: getattr(settings, "MCP_BRIDGE", {}).get(self.name, default))
@@ -52,7 +52,7 @@ def _key(default: T) -> T:
 
 
 def check_resource(value: str) -> str:
-    """Return the address of an endpoint, or raise ValueError for what RFC 9728 does not take."""
+    """Return the address of an endpoint. Raises ValueError if RFC 9728 does not allow it."""
     url = urlsplit(value)
     if url.scheme not in ("https", "http") or not url.netloc or "?" in value or "#" in value:
         raise ValueError(
@@ -66,7 +66,7 @@ ScopeToken: TypeAlias = Annotated[str, Field(pattern=f"^{SCOPE.pattern}$")]
 
 
 class ScopeOptions(TypedDict, total=False):
-    """What a scope lets a client do, in words for people, and the scopes that it includes."""
+    """The description of a scope, for people, and the scopes that it includes."""
 
     description: Required[str]
     includes: Sequence[str]
@@ -76,11 +76,11 @@ _TOOLSET: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def check_toolset(name: str) -> str:
-    """Return the name of a toolset, or raise ValueError for one that no address can have."""
+    """Return the name of a toolset. Raises ValueError if it cannot be part of a URL."""
     if not _TOOLSET.fullmatch(name):
         raise ValueError(
-            f"MCP_BRIDGE['TOOLSETS'] names a toolset {name!r}: the name stands in an address, so "
-            "give 1 to 64 of the characters A-Z a-z 0-9 _ and -"
+            f"MCP_BRIDGE['TOOLSETS'] has an invalid name {name!r}: it becomes part of a URL, so "
+            "use 1 to 64 of the characters A-Z a-z 0-9 _ and -"
         )
     return name
 
@@ -93,9 +93,9 @@ Text: TypeAlias = Annotated[
 
 
 class ToolsetOptions(TypedDict, total=False):
-    """Which tools a toolset has, and its own title and INSTRUCTIONS."""
+    """The tools of a toolset, and optionally its title and INSTRUCTIONS."""
 
-    # A misspelt read_only would open more than was meant.
+    # A misspelt read_only would expose more tools than intended.
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
 
     tools: Required[Sequence[str]]
@@ -105,7 +105,7 @@ class ToolsetOptions(TypedDict, total=False):
 
 
 def toolset_options(given: Any) -> Any:
-    """Return the options of a toolset, of which the tools may stand alone."""
+    """Return the options of a toolset, which may be given as a plain list of tools."""
     return given if isinstance(given, Mapping) else {"tools": given}
 
 
@@ -122,7 +122,7 @@ class Audit:
     UNAUTHENTICATED: bool = True
 
 
-# The sources of every site; None in SOURCES removes one.
+# The sources that every site has unless SOURCES sets them to None.
 DEFAULT_SOURCES: Final[Mapping[str, JSONObject]] = {
     "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
     "rpc": {},
@@ -180,14 +180,14 @@ class Conf:
 
     @cached_property
     def server_title(self) -> str:
-        """What people read as the name of the server."""
+        """The server's name for people."""
         return str(self.server_info.get("title") or self.server_info["name"])
 
     @cached_property
     def sources(self) -> Mapping[str, JSONObject]:
-        """The default sources and those of SOURCES, but for those that are None there."""
+        """The default sources and those of SOURCES, except those set to None."""
         given = self.SOURCES if isinstance(self.SOURCES, Mapping) else {}
-        # OPTIONS alone keep the default BACKEND.
+        # An entry with only OPTIONS keeps the default BACKEND.
         return {
             alias: {**DEFAULT_SOURCES.get(alias, {}), **entry}
             if isinstance(entry, Mapping)
@@ -198,7 +198,7 @@ class Conf:
 
     @cached_property
     def toolsets(self) -> Mapping[str, ToolsetOptions]:
-        """TOOLSETS with options for each, but for what the checks refuse."""
+        """TOOLSETS with options for each name, except names that the checks reject."""
         given = self.TOOLSETS if isinstance(self.TOOLSETS, Mapping) else {}
         return {
             name: toolset_options(each)
@@ -208,7 +208,7 @@ class Conf:
 
     @cached_property
     def resources(self) -> Mapping[str | None, str]:
-        """RESOURCE under None, and each toolset's address below it; empty where it is not set."""
+        """RESOURCE under None, and the address of each toolset; empty if RESOURCE is not set."""
         if not self.RESOURCE:
             return {}
         below = self.RESOURCE.rstrip("/")
@@ -216,8 +216,8 @@ class Conf:
 
     @cached_property
     def allow_anonymous(self) -> bool:
-        """ALLOW_ANONYMOUS, or whether there is nowhere to log in where that is not set."""
-        # A client that is not refused never asks its user to log in.
+        """Whether anonymous callers are admitted; by default, if AUTHORIZATION_SERVERS is empty."""
+        # Clients ask their user to log in only after a 401.
         given = self.ALLOW_ANONYMOUS
         return not self.AUTHORIZATION_SERVERS if given is None else given
 
@@ -230,7 +230,7 @@ class Conf:
 
     @cached_property
     def sensitive_names(self) -> tuple[str, ...]:
-        """The parts of names that say that a value is secret, the site's own among them."""
+        """Substrings of names that mark a value as secret, including SENSITIVE_NAMES."""
         return (*SENSITIVE, *filter(None, map(plain, self.audit.SENSITIVE_NAMES)))
 
 
@@ -238,7 +238,7 @@ conf = Conf()
 
 
 def require_app(name: str) -> None:
-    """Raise ImproperlyConfigured if an app is not installed; the error of its models says less."""
+    """Raise ImproperlyConfigured if an app is missing; the error of its models is less clear."""
     if not apps.is_installed(name):
         raise ImproperlyConfigured(
             f'{name} is not in INSTALLED_APPS: add "{name}" and run `manage.py migrate`.'
@@ -247,13 +247,13 @@ def require_app(name: str) -> None:
 
 @lru_cache(maxsize=64)
 def imported(path: str) -> Any:
-    """Return the class or function at a dotted path of a setting, which is imported once."""
+    """Return the object at a dotted path in a setting; it is imported once."""
     return import_string(path)
 
 
 @receiver(setting_changed)
 def forget(*, setting: str, **kwargs: object) -> None:
-    """Have the next use of each key read it again. Receives Django's signal, which tests send."""
+    """Clear the cached keys. Receiver of ``setting_changed``, which tests send."""
     imported.cache_clear()
     if setting == "MCP_BRIDGE":
         vars(conf).clear()

@@ -1,4 +1,4 @@
-"""A typed question to the client's user in the middle of a call."""
+"""Typed questions to the client's user during a call."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     """
     Return the user's answer to a question, as an instance of a flat model.
 
-    Raises InputRequired where there is no answer yet: let it pass, and the tool runs again from its
-    beginning when there is one. Raises Declined where the user did not want to answer, and
-    TypeError for a model that no form can show or may ask for (MCP, "Elicitation").
+    Raises InputRequired until the client has answered: do not catch it; the tool then runs again
+    from its beginning. Raises Declined if the user declined to answer, and TypeError for a model
+    that a form cannot show or must not ask for (MCP, "Elicitation").
     """
     schema = form_schema(model)
-    # A key that only this very question has, so that no answer counts for another one. The same
-    # question asked twice in a call is two questions.
+    # The key is unique to this question, so that an answer cannot be used for another one. Asking
+    # the same question twice in a call makes two questions.
     key = f"{model.__name__}-{hashlib.sha256(encode([message, schema])).hexdigest()[:16]}"
     times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
     if times > 1:
@@ -49,7 +49,7 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
             errors = refused.errors(include_url=False, include_context=False)[:10]
             lines = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors)
             explained = cut("\n".join(lines), 1000)
-            message += f"\n\nThe last answer could not be taken:\n{explained}"
+            message += f"\n\nThe last answer was not accepted:\n{explained}"
     raise InputRequired({key: FormElicitRequest(message, schema)}, tool_state=context.tool_state)
 
 

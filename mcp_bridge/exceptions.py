@@ -4,14 +4,14 @@ The exceptions of mcp_bridge.
     Exception
     ├── ToolError                 the model reads it, inside a tool result
     │   ├── InvalidArguments      the arguments break the tool's input schema
-    │   └── Declined              the user did not answer what the tool asked
-    ├── CallRefused               a call is answered without its tool being run
-    ├── UnsendableResult          a tool returned what cannot be sent
+    │   └── Declined              the user declined to answer the tool's question
+    ├── CallRefused               a call is answered without running its tool
+    ├── UnsendableResult          a tool returned a value that cannot be sent
     └── protocol.errors           the client reads them, as JSON-RPC errors
     BaseException
-    └── InputRequired             the client has to answer something first
+    └── InputRequired             the client has to answer a question first
 
-Anything else that a tool raises is logged in full and reported in one plain sentence.
+Any other exception of a tool is logged in full; the model receives one generic sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mcp_bridge.protocol.text import printable
 
 class ToolError(Exception):
     """
-    A failure that the model can act on: its text is what the model reads.
+    A failure that the model can act on; the model reads its text.
 
     Raise it in a tool with one sentence that says what is wrong and what to do. It becomes a
     result with ``isError: true`` (MCP, "Tools", "Error handling").
@@ -35,19 +35,19 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentError:
-    """One value that breaks the schema: a JSON pointer into the arguments, and why."""
+    """One value that does not match the schema: JSON pointer into the arguments, and message."""
 
     path: str
     type: str
     message: str
 
     def __str__(self) -> str:
-        """Return the error in one line; names in it may hold characters that do not show."""
+        """Return the error on one line, with unprintable characters of names escaped."""
         return printable(f"{self.path or '/'}: {self.message}")
 
 
 class InvalidArguments(ToolError):
-    """The arguments of a call break the tool's input schema: ``errors``, and the text, say how."""
+    """The arguments do not match the tool's input schema; the text lists the ``errors``."""
 
     def __init__(self, errors: Sequence[ArgumentError]) -> None:
         self.errors = tuple(errors)
@@ -55,7 +55,7 @@ class InvalidArguments(ToolError):
 
 
 class Declined(ToolError):
-    """The user declined what a tool asked, or closed it; ``action`` is "decline" or "cancel"."""
+    """The user declined or closed a tool's question; ``action`` is "decline" or "cancel"."""
 
     def __init__(self, message: str, action: str) -> None:
         self.action = action
@@ -66,10 +66,10 @@ class InputRequired(BaseException):
     """
     Ends a call with requests that the client has to answer before the tool runs again.
 
-    ``requests`` are by a key of the tool's own, under which ``context.input_responses`` has the
-    answer then. ``tool_state`` is any JSON value, which is ``context.tool_state`` then; the client
-    can read it, but not change it. A BaseException, so that a tool's ``except Exception`` does not
-    swallow it. See MCP, "Multi round-trip requests".
+    ``requests`` maps keys that the tool chooses to requests; ``context.input_responses`` has the
+    answers by the same keys when the tool runs again. ``tool_state`` is any JSON value, returned
+    as ``context.tool_state``; the client can read but not change it. A BaseException, so that a
+    tool's ``except Exception`` does not swallow it. See MCP, "Multi round-trip requests".
     """
 
     def __init__(self, requests: Mapping[str, InputRequest], *, tool_state: object = None) -> None:
@@ -80,10 +80,10 @@ class InputRequired(BaseException):
 
 class CallRefused(Exception):
     """
-    A call is answered with ``result`` without its tool being run.
+    A call is answered with ``result`` without running its tool.
 
     Its record has the ``error_code`` (models.outcomes), the log's ``reference``, and the key of the
-    ``pending_call`` that waits or was refused. ``repeated`` refusals of a caller share a record.
+    pending or refused ``pending_call``. ``repeated`` refusals of a caller share one record.
     """
 
     def __init__(
@@ -104,4 +104,4 @@ class CallRefused(Exception):
 
 
 class UnsendableResult(Exception):
-    """A tool returned what is no JSON, or breaks its output schema; the cause says which."""
+    """A tool returned a value that is not JSON or breaks its output schema; see the cause."""

@@ -1,4 +1,4 @@
-"""Django signals: those of calls are sent in their thread, outside of the tool's transaction."""
+"""Django signals; those about calls are sent in the call's thread, outside its transaction."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ logger = get_logger("mcp_bridge.signals")
 
 
 class RobustSignal(Signal):
-    """A signal that reaches every receiver; what one raises is logged."""
+    """A signal that reaches every receiver; exceptions of receivers are logged."""
 
     def _log_robust_failure(self, receiver: Any, err: Exception) -> None:
-        # Django's own raises where the receiver has no __qualname__, as an object or a partial.
+        # Django's method fails for a receiver without __qualname__, such as an object or a partial.
         logger.error("A receiver of a signal failed: %r", receiver, exc_info=err)
 
 
-# An administrator has changed the settings of a tool in this process: sent when the change is
-# made, and again when it is committed. Other processes learn of it within STATE_MAX_AGE.
+# An administrator changed a tool's settings in this process; sent on the change and again on
+# commit. Other processes see the change within STATE_MAX_AGE seconds.
 tools_changed = RobustSignal()
 
-# A call begins. ``call`` is the ToolCall: tool, checked arguments, context.
+# A call started. ``call`` is the ToolCall: tool, checked arguments, context.
 tool_call_started = RobustSignal()
 
-# A call that began has ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.models.outcomes,
-# the code empty for a success); ``duration`` in seconds; ``reference`` of an error, as in the log;
-# ``result_bytes``, or None where there is no result.
+# A started call ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.models.outcomes; the
+# code is "" on success); ``duration`` in seconds; ``reference`` of an error, as in the log;
+# ``result_bytes``, or None without a result.
 tool_call_finished = RobustSignal()
 
 # A call was refused before the tool ran. ``error_code`` (mcp_bridge.models.outcomes); ``name`` as
-# the client gave it; ``tool``, or None where none was found for this caller; ``context``, or None
-# where it is not known who calls; ``request``, the HttpRequest.
+# the client sent it; ``tool``, or None if this caller has no such tool; ``context``, or None if
+# the caller is unknown; ``request``, the HttpRequest.
 tool_call_refused = RobustSignal()
 
-# A call has begun to wait for a person's decision, once: a call that is repeated while it waits
-# sends nothing. ``call``; ``pending``, its row (PendingCall), which is committed.
+# A call was held for approval. Sent once, not when the call is repeated while it is pending.
+# ``call``; ``pending``, its committed PendingCall.
 tool_call_held = RobustSignal()

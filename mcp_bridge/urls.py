@@ -1,7 +1,7 @@
 """
 The endpoint and its discovery view; include it once, at the root: ``path("", include(...))``.
 
-Those of the toolsets are the ones in TOOLSETS when this module is imported.
+The toolsets are those in TOOLSETS when this module is imported.
 The endpoint answers with and without a trailing slash, since a redirected POST loses its body.
 """
 
@@ -15,7 +15,7 @@ from mcp_bridge.conf import conf
 
 
 def endpoint(view: type[views.MCPView]) -> list[URLPattern | URLResolver]:
-    """The addresses of an endpoint that is served by ``view``, and of each of its toolsets."""
+    """Return the URL patterns of an endpoint served by ``view``, and of each of its toolsets."""
     page = views.AsyncToolListView if issubclass(view, views.AsyncMCPView) else views.ToolListView
     found: list[URLPattern | URLResolver] = [
         path("mcp", view.as_view(), name="mcp"),
@@ -29,7 +29,7 @@ def endpoint(view: type[views.MCPView]) -> list[URLPattern | URLResolver]:
             path(f"{name}/", view.as_view(toolset=name)),
             path(f"{name}/tools/list", page.as_view(toolset=name)),
         ]
-    # Together, so that a page of the site that stands behind them is compared with one pattern.
+    # One include, so that requests for the site's later URLs are matched against one pattern only.
     return [*found, path("mcp/", include(below))] if below else found
 
 

@@ -1,4 +1,4 @@
-"""The same addresses as ``mcp_bridge.urls``, for a site that is served under ASGI."""
+"""The URL patterns of ``mcp_bridge.urls`` for a site that runs under ASGI."""
 
 from __future__ import annotations
 

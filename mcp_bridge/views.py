@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
@@ -19,6 +21,8 @@ from django.http import (
     HttpResponseNotAllowed,
     JsonResponse,
 )
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -30,14 +34,15 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import LATEST, Reply, Request, Result, answer, errors, refuse
 from mcp_bridge.records import recorder
+from mcp_bridge.server.connecting import page_context
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
 
-# The header by which a client chooses a toolset where it cannot change the address, as in META.
-# Names with Mcp- are the specification's to give.
+# The header that selects a toolset, for clients that cannot change the URL; as in META.
+# Its name does not begin with Mcp-, which is reserved for the specification.
 _TOOLSET: Final = "HTTP_X_MCP_TOOLSET"
-# The bytes of a body that is read and checked in a thread, since it would hold an event loop.
+# Bodies above this many bytes are parsed in a thread, to keep the event loop free.
 _LARGE: Final = 64 * 1024
 
 
@@ -45,38 +50,38 @@ class BridgeView(View):
     """
     The base of the views of this app: origin, authentication, server and context.
 
-    ``toolset`` is the name in TOOLSETS of the part of the tools that is served; if it is None, the
-    client may choose one by the header X-MCP-Toolset. Cross-site requests are kept out by Origin,
-    media type and credentials that browsers do not add; DRF checks CSRF itself for sessions.
+    ``toolset`` is the name in TOOLSETS of the toolset that is served; if it is None, the client may
+    choose one with the header X-MCP-Toolset. Cross-site requests are blocked by Origin, media type
+    and credentials that browsers do not add; for sessions, DRF checks CSRF itself.
     """
 
     toolset: str | None = None
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        """Return the view. Raises ImproperlyConfigured if TOOLSETS has no ``toolset``."""
+        """Return the view. Raises ImproperlyConfigured if ``toolset`` is not in TOOLSETS."""
         named = initkwargs.get("toolset")
         if named is not None and named not in conf.toolsets:
             raise ImproperlyConfigured(
-                f"as_view(toolset={named!r}): MCP_BRIDGE['TOOLSETS'] has no toolset of that name."
+                f"as_view(toolset={named!r}): MCP_BRIDGE['TOOLSETS'] does not name this toolset."
             )
         view = super().as_view(**initkwargs)
-        # What the decorators of these names set; as decorators they would cost every request.
+        # Set directly what the decorators would set, to avoid a wrapper per request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
         view.login_required = False  # type: ignore[attr-defined]
-        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.running):
-        # Django's would end in HTML where it cannot begin, and asynchronous views have none.
+        # Under ATOMIC_REQUESTS each call has its own transaction (see calls.running): if Django's
+        # cannot begin, the response is HTML, and asynchronous views do not get one.
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
 
     @places.never_blocks
     def get_server(self) -> MCPServer:
-        """Return the server that answers."""
+        """Return the server that answers the request."""
         return MCPServer()
 
     @places.never_blocks
     def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
-        """Return who calls and how, for a message if there is one; an override may use the ORM."""
+        """Return the context of a request or one of its messages; an override may use the ORM."""
         return http.context_of(request, message)
 
     @places.never_blocks
@@ -88,14 +93,14 @@ class BridgeView(View):
             if self.toolset is not None:
                 setattr(request, TOOLSET, self.toolset)
             server = server or self.get_server()
-            # Most sites have none, and their requests need not be asked.
+            # Most sites do not define toolsets; their requests skip the choice.
             has_toolsets = conf.toolsets or _TOOLSET in request.META
             is_known = not has_toolsets or self._choose_toolset(request, server)
             try:
                 anonymous = conf.allow_anonymous and server.snapshot.has_public
                 authenticate(request, anonymous=anonymous)
             finally:
-                # Also where the credential is refused, so that nobody tries many.
+                # Also if the credential is refused, so that guesses are limited.
                 throttle(request, self)
             if not is_known:
                 raise self._unknown_toolset(request, server)
@@ -119,7 +124,7 @@ class BridgeView(View):
             raise
 
     def _choose_toolset(self, request: HttpRequest, server: MCPServer) -> bool:
-        """Have the server serve the request's toolset alone; return False for an unknown one."""
+        """Select the request's toolset on the server; return False if it is unknown."""
         asked = request.META[_TOOLSET].strip(" \t") if _TOOLSET in request.META else self.toolset
         return self.toolset in (None, asked) and server.choose(asked)
 
@@ -137,10 +142,11 @@ class BridgeView(View):
 
 class MCPView(BridgeView):
     """
-    The MCP endpoint under WSGI: one POST, one JSON answer, whatever the bytes.
+    The MCP endpoint under WSGI: one POST, one JSON response, for any bytes.
 
-    Every other verb is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that was
-    refused tries the GET of the old transport, and shows its answer. Override ``get_server()`` or
+    A browser's GET returns a page on how to connect, from the template mcp_bridge/endpoint.html.
+    Any other request is 405 (MCP, "Streamable HTTP") with a readable sentence: refused clients try
+    the GET of the old transport and show the response. Override ``get_server()`` or
     ``get_context()`` to customise the endpoint.
     """
 
@@ -150,11 +156,11 @@ class MCPView(BridgeView):
         return http.respond(places.drive(self.reply(request)))
 
     async def reply(self, request: HttpRequest, server: MCPServer | None = None) -> Reply:
-        """Return the reply to a request; ``server`` is the one that answers, if it is known."""
+        """Return the reply to a request; ``server`` is the one that answers, if already known."""
         try:
             server, body = self.open(request, server)
         except Exception as exception:
-            # Who is refused is recorded.
+            # Refusals are recorded.
             await places.in_thread()
             return refuse(exception)
         if len(body) > _LARGE:
@@ -170,38 +176,44 @@ class MCPView(BridgeView):
         headers, info = http.headers_of(request.META), server.server_info
         return await answer(body, handle, headers=headers, server_info=info)
 
-    def http_method_not_allowed(
+    def http_method_not_allowed(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> HttpResponseNotAllowed:
+    ) -> HttpResponse | Awaitable[HttpResponse]:
         if self.toolset is not None:
             setattr(request, TOOLSET, self.toolset)
+        return sync_to_async(self.refuse)(request) if self.view_is_async else self.refuse(request)
+
+    def refuse(self, request: HttpRequest) -> HttpResponse:
+        """Return the page of the endpoint for a browser's GET, and 405 for any other request."""
+        is_read = request.method in ("GET", "HEAD")
+        if is_read and "text/html" in request.META.get("HTTP_ACCEPT", ""):
+            # A site without templates has no page.
+            with suppress(TemplateDoesNotExist):
+                page = get_template("mcp_bridge/endpoint.html")
+                headers = {"Cache-Control": "private, no-store", "X-Frame-Options": "DENY"}
+                return HttpResponse(page.render(page_context(request), request), headers=headers)
         where = metadata_url(request)
         how = (
-            f"has to log in, as {where} says."
+            f"must log in, as {where} describes."
             if where
-            else "has to send a credential in the header Authorization, such as: Bearer TOKEN."
+            else "must send a credential in the Authorization header, such as: Bearer TOKEN."
         )
-        text = f"This MCP endpoint takes POST alone. A client that was refused with 401 {how}\n"
+        text = f"This MCP endpoint accepts only POST. A client that was refused with 401 {how}\n"
         methods = [name.upper() for name in self.http_method_names]
-        response = HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
-
-        async def later() -> HttpResponseNotAllowed:
-            return response
-
-        return later() if self.view_is_async else response  # type: ignore[return-value]
+        return HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
 
     @places.never_blocks
     def open(
         self, request: HttpRequest, server: MCPServer | None = None
     ) -> tuple[MCPServer, bytes]:
-        """Do all that comes before the message is read. Raises ProtocolError."""
+        """Run all steps before the message is parsed. Raises ProtocolError."""
         server = self.admit(request) if server is None else self.admit(request, server)
         http.check_media(request)
         return server, http.read_body(request)
 
 
 class AsyncMCPView(MCPView):
-    """The MCP endpoint under ASGI: coroutine functions run on the event loop itself."""
+    """The MCP endpoint under ASGI; coroutine functions run on the event loop."""
 
     async def post(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
@@ -209,7 +221,7 @@ class AsyncMCPView(MCPView):
         return http.respond(await self.reply_in_slot(request))
 
     async def reply_in_slot(self, request: HttpRequest) -> Reply:
-        """Return the reply to a request, in one line with the others of the process."""
+        """Return the reply to a request, after waiting for a request slot of the process."""
         try:
             return await places.alternate_in_slot(self.reply(request), request)
         except Exception as exception:
@@ -222,12 +234,12 @@ class AsyncMCPView(MCPView):
         return await super().reply(request, server)
 
     def _known_server(self, request: HttpRequest) -> MCPServer | None:
-        """Return the server of a request that needs no thread to be admitted; None for others."""
+        """Return the server if the request can be admitted without a thread, else None."""
         own = (self.admit, self.open, self.get_server, self.get_context)
         if places.may_block(*own) or admission_blocks(request):
             return None
         server = MCPServer.known()
-        # Who is refused is recorded.
+        # Refusals are recorded, which needs a thread.
         if server is None or not (conf.allow_anonymous and server.snapshot.has_public):
             return None
         return server if self._choose_toolset(request, server) else None
@@ -235,10 +247,10 @@ class AsyncMCPView(MCPView):
 
 class ToolListView(BridgeView):
     """
-    ``GET /mcp/tools/list``: the tools that the caller may use, to look at without a client.
+    ``GET /mcp/tools/list``: the tools that the caller may use, viewable without an MCP client.
 
-    Takes ``?cursor=``. Answers ``{"tools": […], "nextCursor": string or null}``, with the members
-    that the latest revision gives a tool.
+    Takes ``?cursor=``. Returns ``{"tools": […], "nextCursor": string or null}``, with the members
+    that tools have in the latest revision.
     """
 
     http_method_names = ["get", "head"]
@@ -257,15 +269,15 @@ class ToolListView(BridgeView):
         )
 
     def refuse(self, exception: Exception) -> HttpResponse:
-        """Return the answer where an exception, which is being handled, has ended the request."""
+        """Return the response for an exception that is being handled."""
         reply = refuse(exception)
-        # Only to an MCP client does a 200 with an error say something.
+        # A 200 with a JSON-RPC error is meaningful to MCP clients only.
         status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
         return http.respond(reply._replace(status=status))
 
 
 class AsyncToolListView(ToolListView):
-    """The same under ASGI, in one line with the requests of the endpoint."""
+    """``ToolListView`` for ASGI; shares the endpoint's request slots."""
 
     async def get(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
@@ -285,9 +297,9 @@ class ResourceMetadataView(View):
     """
     The metadata of the endpoint as an OAuth 2.0 protected resource (RFC 9728, section 3).
 
-    It tells clients, before they have a credential, which authorization servers give them one. The
-    address of the endpoint is the setting RESOURCE, never what a request says of it, and toolsets
-    are below that; 404 without it or AUTHORIZATION_SERVERS, and for any other path.
+    It lists the authorization servers, for clients without a credential. The endpoint's address is
+    the setting RESOURCE, never taken from the request, and toolsets are below it. Responds 404 for
+    any other path, and if RESOURCE or AUTHORIZATION_SERVERS is not set.
     """
 
     http_method_names = ["get", "head", "options"]
@@ -296,14 +308,14 @@ class ResourceMetadataView(View):
         try:
             request.get_host()
         except DisallowedHost:
-            # Django's own answer would be a page.
+            # Django would respond with an HTML page.
             return HttpResponse("This host is not served here.", "text/plain", status=400)
         for resource in conf.resources.values() if conf.AUTHORIZATION_SERVERS else ():
             if path.strip("/") in ("", urlsplit(resource).path.strip("/")):
                 break
         else:
             raise Http404
-        # Clients in browsers read it from the pages of other sites.
+        # Clients in browsers read it from other origins.
         headers = {
             "Access-Control-Allow-Origin": "*",
             "Cache-Control": f"public, max-age={conf.CACHE_TTL}",

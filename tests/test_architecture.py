@@ -1,4 +1,4 @@
-"""What docs/architecture.md asks for, where a machine can tell."""
+"""What docs/project/architecture.md asks for, where a machine can tell."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_modules_say_what_they_are() -> None:
 
 
 def test_settings_are_documented() -> None:
-    text = (ROOT / "docs" / "settings.md").read_text()
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text()
     keys = inspect.get_annotations(Conf)
     assert [key for key in keys if f"### `{key}`" not in text] == []
 

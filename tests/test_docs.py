@@ -1,19 +1,29 @@
-"""The README's code, run as a new user would run it."""
+"""The code of README and of the first pages, run as a new user would run it."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from tests.support.processes import ROOT, run_python, variables
 
-README = (ROOT / "README.md").read_text()
-BLOCK = re.compile(r"```python\n# (?P<name>[\w/.]+)\n(?P<code>.*?)```", re.DOTALL)
-# The blocks of the story, which make one site; the last one is for a site with REST views.
-*STORY, REST = BLOCK.finditer(README)
+BLOCK = re.compile(r" *```python\n *# (?P<name>[\w/.]+)\n(?P<code>.*?)```", re.DOTALL)
+FIRST_TOOL = (ROOT / "docs/start/first-tool.md").read_text()
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Return the name and the code of each file that a page shows."""
+    found = BLOCK.finditer((ROOT / page).read_text())
+    return [(each["name"], dedent(each["code"])) for each in found]
+
+
+# The blocks of README make one site; the last one is for a site with REST views.
+*README, REST = blocks("README.md")
+STORY = blocks("docs/sources/modernrpc.md")
 
 SETTINGS = """
 SECRET_KEY = "only-for-this-test"
@@ -52,6 +62,18 @@ print(MCPClient(user=clerk).call_tool("books_lend", {"title": "Dracula"})["conte
 print(MCPClient(user=clerk).call_tool("books_lend", {"title": "Emma"})["content"][0]["text"])
 """
 
+CALL = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+from mcp_bridge.testing import MCPClient
+reader, clerk = User.objects.get(username="ada"), User.objects.create_superuser("clerk")
+print([tool["name"] for tool in MCPClient(user=reader).list_tools()])
+client = MCPClient(user=clerk)
+print([tool["name"] for tool in client.list_tools()])
+print(client.call_tool("find_users", {"name": "a"})["structuredContent"])
+"""
+
 TOKEN = """
 import django
 django.setup()
@@ -62,17 +84,31 @@ execute_from_command_line(["django-admin", "mcp_token", "create", "ada", "--name
 """
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Django site made of the README's blocks and of its install lines, and migrated."""
-    folder = tmp_path_factory.mktemp("site")
-    for block in STORY:
-        path = folder / block["name"]
+def made(folder: Path, files: list[tuple[str, str]]) -> Path:
+    """Make a Django site of the files of a page, and migrate it."""
+    for name, code in files:
+        path = folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(block["code"])
+        path.write_text(code)
     own = (folder / "settings.py").read_text()
     (folder / "settings.py").write_text(SETTINGS + own)
     python(folder, "-m", "django", "migrate", "--verbosity", "0")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of the page on django-modern-rpc."""
+    return made(tmp_path_factory.mktemp("site"), STORY)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of README, with the app that its tool is in."""
+    app = ("library/__init__.py", "")
+    folder = made(tmp_path_factory.mktemp("first"), [*README, app])
+    with (folder / "settings.py").open("a") as settings:
+        settings.write('INSTALLED_APPS += ["library"]\n')
     return folder
 
 
@@ -81,7 +117,23 @@ def python(site: Path, *arguments: str) -> str:
 
 
 @pytest.mark.alone
-def test_readme_site_works_as_told(site: Path) -> None:
+def test_readme_tool_answers_users_with_its_permission(first: Path) -> None:
+    python(first, "-m", "django", "check", "--fail-level", "WARNING")
+    python(first, "-c", TOKEN)
+    called = python(first, "-c", CALL)
+    assert called.splitlines() == ["[]", "['find_users']", "{'result': ['ada']}"]
+
+
+@pytest.mark.alone
+def test_first_tool_has_the_schema_of_its_page(first: Path) -> None:
+    assert f"```python\n# {README[-1][0]}\n{README[-1][1]}```" in FIRST_TOOL
+    (tool,) = json.loads(python(first, "-m", "django", "mcp_tools", "--json"))
+    (schema,) = re.findall(r"```json\n(.*?)```", FIRST_TOOL, re.DOTALL)
+    assert tool["inputSchema"] == json.loads(schema)
+
+
+@pytest.mark.alone
+def test_rpc_site_works_as_documented(site: Path) -> None:
     python(site, "-m", "django", "check", "--fail-level", "WARNING")
     lines = python(site, "-c", SESSION).splitlines()
     assert lines == [
@@ -95,7 +147,7 @@ def test_readme_site_works_as_told(site: Path) -> None:
     ]
 
 
-def test_readme_site_with_rpc_needs_no_setting_and_hears_what_is_open(site: Path) -> None:
+def test_rpc_site_needs_no_setting_and_is_checked(site: Path) -> None:
     (site / "at_rpc.py").write_text(
         "from settings import *\ndel MCP_BRIDGE\nROOT_URLCONF = 'own'\n"
     )
@@ -111,8 +163,9 @@ def test_readme_site_with_rpc_needs_no_setting_and_hears_what_is_open(site: Path
     assert "auth=" in open_there["remedy"]
 
 
-def test_readme_token_command_prints_a_secret(site: Path) -> None:
-    secret = python(site, "-c", TOKEN)
+@pytest.mark.alone
+def test_readme_token_command_prints_a_secret(tmp_path: Path) -> None:
+    secret = python(made(tmp_path, README), "-c", TOKEN)
     assert secret.startswith("mcp_")
 
 
@@ -146,27 +199,24 @@ APPS = 'INSTALLED_APPS += ["rest_framework", "mcp_bridge", "mcp_bridge.tokens"]\
     ("block", "files", "listed"),
     [
         (STORY[0], {}, []),
-        (STORY[1], {STORY[0]["name"]: STORY[0]["code"]}, ["books_lend", "books_list"]),
+        (STORY[1], dict(STORY[:1]), ["books_lend", "books_list"]),
         (STORY[2], {"settings.py": APPS}, []),
         (REST, {"urls.py": TICKETS, "settings.py": APPS}, ["ticket_list", "ticket_retrieve"]),
     ],
     ids=["procedures", "settings", "urls", "REST"],
 )
 @pytest.mark.alone
-def test_each_block_stands_by_itself(
-    block: re.Match[str], files: dict[str, str], listed: list[str], tmp_path: Path
+def test_each_block_works_alone(
+    block: tuple[str, str], files: dict[str, str], listed: list[str], tmp_path: Path
 ) -> None:
+    name, code = block
     texts = {"urls.py": EMPTY, "settings.py": APPS, **files}
-    own = "" if block["name"] != "settings.py" else block["code"]
-    texts["settings.py"] = SETTINGS + (own if APPS.strip() in own else texts["settings.py"] + own)
-    if not own:
-        texts[block["name"]] = block["code"]
-    for name, text in texts.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    if block["name"].startswith("library/"):
-        python(tmp_path, "-c", f"import {block['name'].removesuffix('.py').replace('/', '.')}")
-    python(tmp_path, "-m", "django", "migrate", "--verbosity", "0")
+    if name == "settings.py":
+        texts[name] = code if APPS.strip() in code else texts[name] + code
+    else:
+        texts[name] = code
+    made(tmp_path, list(texts.items()))
+    if name.startswith("library/"):
+        python(tmp_path, "-c", f"import {name.removesuffix('.py').replace('/', '.')}")
     found = json.loads(python(tmp_path, "-m", "django", "mcp_tools", "--json"))
     assert [each["name"] for each in found] == listed

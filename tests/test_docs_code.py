@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
@@ -32,19 +33,13 @@ from tests.support.serving import set_tool
 from tests.support.toolsets import serve_toolsets
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {
-    path.relative_to(ROOT).as_posix(): path.read_text()
-    for folder in ("docs", "docs/sources")
-    for path in ROOT.glob(f"{folder}/*.md")
-}
-PAGES |= {name: (ROOT / name).read_text() for name in ("README.md", "CHANGELOG.md")}
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/**/*.md")}
+# These are read on the package index and on GitHub too, so that their links are absolute.
+OUTSIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES |= {name: (ROOT / name).read_text() for name in OUTSIDE}
 PAGE = re.compile(r"docs/[\w/-]+\.md")
-# The README is the description on the package index as well, where its links have to be absolute.
-REPOSITORY = "https://github.com/django-mcp-bridge/django-mcp-bridge"
-PAGES["README.md"] = re.sub(
-    rf"^(\[\w+\]): {REPOSITORY}/blob/main/(\S+)$", r"\1(\2)", PAGES["README.md"], flags=re.MULTILINE
-)
-BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+ADDRESS = re.compile(rf"{re.escape(DOCUMENTATION)}(?P<page>[\w/-]*)(?:#(?P<anchor>[\w-]+))?")
+BLOCK = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[\w./-]*)(?:#(?P<anchor>[\w-]+))?\)")
 FORM = {"elicitation": {}}
 
@@ -97,7 +92,7 @@ def test_every_block_is_of_its_kind() -> None:
     for page, text in PAGES.items():
         for each in BLOCK.finditer(text):
             if each["kind"] == "python":
-                code = compile(each["text"], page, "exec", ast.PyCF_ONLY_AST)
+                code = compile(dedent(each["text"]), page, "exec", ast.PyCF_ONLY_AST)
                 # A formatter makes a tuple of a line that ends in a comma.
                 lines = [line.value for line in code.body if isinstance(line, ast.Expr)]
                 assert not any(isinstance(line, ast.Tuple) for line in lines), page
@@ -106,10 +101,10 @@ def test_every_block_is_of_its_kind() -> None:
 
 
 SETTINGS_BLOCKS = [
-    (page, each["text"])
+    (page, dedent(each["text"]))
     for page, text in PAGES.items()
     for each in BLOCK.finditer(text)
-    if each["kind"] == "python" and re.search("^MCP_BRIDGE ", each["text"], re.MULTILINE)
+    if each["kind"] == "python" and re.search("^ *MCP_BRIDGE ", each["text"], re.MULTILINE)
 ]
 
 
@@ -144,32 +139,43 @@ def test_every_link_leads_somewhere() -> None:
     assert lost == []
 
 
-def test_the_readme_links_to_all_pages_and_its_links_have_addresses() -> None:
-    prose = BLOCK.sub("", PAGES["README.md"])
-    named = set(re.findall(r"\[(\w+)\](?!\()", prose))
-    links = [link["page"] for link in LINK.finditer(PAGES["README.md"])]
-    assert {path for path in PAGES if path != "README.md"} <= set(links)
-    assert named == set(re.findall(r"^\[(\w+)\]\(", prose, re.MULTILINE))
+def pages_at(text: str) -> list[tuple[Path, str | None]]:
+    """The page and the anchor of each address of the documentation in a text."""
+    found = []
+    for each in ADDRESS.finditer(text):
+        page = ROOT / "docs" / each["page"].rstrip("/")
+        folder = [page / "README.md", page / "index.md"]
+        known = [path for path in (page.with_suffix(".md"), *folder) if path.is_file()]
+        assert known, each[0]
+        found.append((known[0], each["anchor"]))
+    return found
+
+
+@pytest.mark.parametrize("page", OUTSIDE)
+def test_addresses_of_the_documentation_lead_to_its_pages(page: str) -> None:
+    for target, anchor in pages_at(PAGES[page]):
+        assert not anchor or anchor in anchors(target), (target, anchor)
+
+
+def test_readme_has_at_most_100_lines() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 100
 
 
 def test_hints_lead_to_the_public_documentation() -> None:
-    assert f"{REPOSITORY}/blob/main/docs/" == DOCUMENTATION
-    assert f"{REPOSITORY}/tree/main/docs" in (ROOT / "setup.cfg").read_text()
-    named = re.compile(r"\{DOCUMENTATION\}([\w/-]+\.md)(?:#([\w-]+))?|%s([\w-]+\.md)")
-    found = set()
+    assert f"Documentation = {DOCUMENTATION}\n" in (ROOT / "setup.cfg").read_text()
+    assert f"site_url: {DOCUMENTATION}\n" in (ROOT / "mkdocs.yml").read_text()
+    found = []
     for file in (ROOT / "mcp_bridge").rglob("*.py"):
         tree = ast.parse(file.read_text())
         said = [each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)]
         texts = [each for each in said if isinstance(each, str)]
         documented = [ast.get_docstring(each, clean=False) for each in documenting(tree)]
         assert not [each for each in texts if PAGE.search(each) and each not in documented], file
-        found |= {
-            (page or other, anchor) for page, anchor, other in named.findall(file.read_text())
-        }
+        written = re.sub(r"\{DOCUMENTATION\}|%s(?=[a-z-]+/)", DOCUMENTATION, file.read_text())
+        found += pages_at(written) if file.name != "conf.py" else []
     assert len(found) > 5
-    for page, anchor in found:
-        assert (ROOT / "docs" / page).is_file(), page
-        assert not anchor or anchor in anchors(ROOT / "docs" / page), page
+    for target, anchor in found:
+        assert not anchor or anchor in anchors(target), (target, anchor)
     for template in (ROOT / "mcp_bridge").rglob("*.html"):
         assert not PAGE.search(template.read_text()), template
 
@@ -181,18 +187,27 @@ def documenting(tree: ast.Module) -> list[Any]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings of a page; none to a picture."""
+    """Return the anchors of the headings of a page: ``{#anchor}``, or as GitHub makes them."""
     if page.suffix != ".md":
         return set()
     headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+    given = [re.search(r"\{#([\w-]+)\}$", each) for each in headings]
+    return {
+        anchor[1] if anchor else re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-")
+        for each, anchor in zip(headings, given, strict=True)
+    }
 
 
 def test_access_asks_the_predicate_and_about_the_object(user: Any, settings: Any) -> None:
     server = RpcServer(register_system_procedures=False)
-    code = compile(block("access", "def is_staff"), "docs/access.md", "exec", dont_inherit=True)
+    code = compile(
+        block("access/permissions", "def is_staff"),
+        "docs/access/permissions.md",
+        "exec",
+        dont_inherit=True,
+    )
     exec(code, {"__name__": "docs.access", "server": server})
-    names = run("access", "def is_member")
+    names = run("access/permissions", "def is_member")
     for name in ("rename_group", "list_groups"):
         server.register_procedure(names[name])
     route(settings, path("rpc", server.view))
@@ -216,32 +231,34 @@ def test_access_asks_the_predicate_and_about_the_object(user: Any, settings: Any
 
 def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     user.user_permissions.add(Permission.objects.get(codename="delete_article"))
-    offer(settings, run("confirmation", "def delete_article")["delete_article"])
+    offer(settings, run("access/confirmation", "def delete_article")["delete_article"])
     form, article = CheckedClient(user=user, capabilities=FORM), {"slug": "a"}
     (request,) = rounds(form, "delete_article", article)["inputRequests"].values()
     assert "May the tool delete_article" in request["params"]["message"]
     assert not rounds(form, "delete_article", article, [accepted(confirm=True)])["isError"]
     silent = CheckedClient(user=user)
     told = text_of(silent.call_tool("delete_article", article))
-    assert quotes("confirmation", "The call waits for it", told)
+    assert quotes("access/confirmation", "The call is pending at", told)
     held = PendingCall.objects.get()
     held.decide(using="default", status="refused", reason="It is to be printed on Sunday.")
     told = text_of(silent.call_tool("delete_article", article))
-    assert quotes("confirmation", "a person has refused", told)
+    assert quotes("access/confirmation", "a person refused", told)
 
 
 def test_confirmation_names_the_command_of_a_site_without_the_admin(
     user: Any, settings: Any
 ) -> None:
-    procedure = mcp_tool(confirm=True)(run("confirmation", "def delete_article")["delete_article"])
+    procedure = mcp_tool(confirm=True)(
+        run("access/confirmation", "def delete_article")["delete_article"]
+    )
     offer(settings, procedure)
     del settings.ROOT_URLCONF.urlpatterns[1]
     told = text_of(CheckedClient(user=user).call_tool("delete_article", {"slug": "a"}))
-    assert quotes("confirmation", "mcp_pending approve 7", told)
+    assert quotes("access/confirmation", "mcp_pending approve 7", told)
 
 
 def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any) -> None:
-    offer(settings, run("confirmation", "def dissolve")["dissolve"])
+    offer(settings, run("access/confirmation", "def dissolve")["dissolve"])
     group = Group.objects.create(name="press")
     client, press = CheckedClient(user=user, capabilities=FORM), {"group": "press"}
     refused = text_of(rounds(client, "dissolve", press))
@@ -252,7 +269,7 @@ def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any
 
 
 def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
-    offer(settings, run("confirmation", "def book")["book"])
+    offer(settings, run("access/elicitation", "def book")["book"])
     client, train = CheckedClient(user=user, capabilities=FORM), {"train": "IC 1"}
     assert text_of(rounds(client, "book", train, [accepted(seats=2)])) == "2 seats on IC 1."
     again = rounds(client, "book", train, [accepted(seats=9)])
@@ -264,7 +281,7 @@ def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
 
 
 def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
-    offer(settings, run("confirmation", "def sign")["sign"])
+    offer(settings, run("access/elicitation", "def sign")["sign"])
     client = CheckedClient(user=user, capabilities={"elicitation": {"url": {}}, "sampling": {}})
     content = {"type": "text", "text": "All is well."}
     summary = {"role": "assistant", "model": "some", "content": content}
@@ -277,7 +294,10 @@ def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
 
 
 def test_extending_asks_for_a_size_and_for_roots(user: Any, settings: Any) -> None:
-    order, projects = run("extending", "def order")["order"], run("extending", "def projects")
+    order, projects = (
+        run("reference/extending", "def order")["order"],
+        run("reference/extending", "def projects"),
+    )
     offer(settings, order, projects["projects"])
     client = CheckedClient(user=user, capabilities={**FORM, "roots": {}})
     soup = {"dish": "soup"}
@@ -295,7 +315,7 @@ def test_extending_hears_every_signal(
     client = CheckedClient(user=user)
     set_tool("look")
     with caplog.at_level(logging.INFO, "mysite.mcp"):
-        names = run("extending", "@receiver")
+        names = run("reference/extending", "@receiver")
         client.call_tool("look", {"word": "a"})
         client.call_tool("look", {"word": "no"})
         client.call_tool("look")
@@ -316,7 +336,7 @@ def test_extending_hears_every_signal(
 
 def test_extending_calls_a_tool_in_process(user: Any, settings: Any) -> None:
     serve(settings, look)
-    say = run("extending", "def say")["say"]
+    say = run("reference/extending", "def say")["say"]
     assert say(user, "a") == {"result": "a"}
     assert ToolCallRecord.objects.get().outcome == "succeeded"
     with pytest.raises(UnknownToolError):
@@ -340,11 +360,11 @@ def disconnect(names: dict[str, Any]) -> None:
 
 def test_audit_hides_what_the_code_marks(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
-    offer(settings, run("audit", "def connect")["connect"])
+    offer(settings, run("operate/call-log", "def connect")["connect"])
     CheckedClient(user=user).call_tool("connect", {"key": "k-1", "door": "d-1"})
     kept = json.loads(ToolCallRecord.objects.get().arguments)
     assert kept == {"key": "[redacted]", "door": "[redacted]"}
-    settings.MCP_BRIDGE = run("audit", "SENSITIVE_NAMES")["MCP_BRIDGE"]
+    settings.MCP_BRIDGE = run("operate/call-log", "SENSITIVE_NAMES")["MCP_BRIDGE"]
     serve(settings, mcp_tool()(pay))
     CheckedClient(user=user).call_tool("pay", {"my_iban": "DE1", "sum": 2})
     kept = json.loads(ToolCallRecord.objects.latest("pk").arguments)
@@ -357,12 +377,12 @@ def pay(my_iban: str, sum: int) -> None:
 
 def test_throttling_tells_the_model_when_to_retry(user: Any, settings: Any) -> None:
     cache.clear()
-    offer(settings, run("throttling", "def send_newsletter")["send_newsletter"])
+    offer(settings, run("access/throttling", "def send_newsletter")["send_newsletter"])
     client, subject = CheckedClient(user=user), {"subject": "News"}
     # A minute may end in the middle.
     results = (client.call_tool("send_newsletter", subject) for _ in range(42))
     last = next(each for each in results if each["isError"])
-    told = json.loads(block("throttling", "Too many calls", kind="json"))
+    told = json.loads(block("access/throttling", "Too many calls", kind="json"))
     wait = last["_meta"]["mcp-bridge/retryAfter"]
     assert told["_meta"].keys() <= last["_meta"].keys()
     after = f"Retry after {wait} second{'s' * (wait > 1)}."
@@ -370,7 +390,7 @@ def test_throttling_tells_the_model_when_to_retry(user: Any, settings: Any) -> N
 
 
 def test_testing_serves_one_tool(user: Any, settings: Any) -> None:
-    run("testing", "def greet")["test_greeting"](user, settings)
+    run("reference/testing", "def greet")["test_greeting"](user, settings)
 
 
 def test_throttling_settings_and_class_are_taken(settings: Any) -> None:
@@ -384,10 +404,10 @@ def test_throttling_settings_and_class_are_taken(settings: Any) -> None:
     server.register_procedure(mcp_tool(throttle="reports")(report))
     server.register_procedure(name="articles.delete")(mcp_tool(delete))
     route(settings, path("rpc", server.view))
-    settings.MCP_BRIDGE = run("throttling", '"reports": "10/day"')["MCP_BRIDGE"]
+    settings.MCP_BRIDGE = run("access/throttling", '"reports": "10/day"')["MCP_BRIDGE"]
     found = {each.id for each in checks.run_checks()}
     assert not found & {f"mcp_bridge.{each}" for each in ("E002", "E020", "E021", "W020", "W021")}
-    throttle = run("throttling", "class SiteRateThrottle")["SiteRateThrottle"]
+    throttle = run("access/throttling", "class SiteRateThrottle")["SiteRateThrottle"]
     assert issubclass(throttle, ToolRateThrottle)
     assert throttle().get_caller(None) == ("site", "")
 
@@ -401,7 +421,7 @@ def test_toolsets_of_the_page_have_the_tools_that_it_says(settings: Any, user: A
         """Write an article."""
         return ""
 
-    settings.MCP_BRIDGE = run("toolsets", "TOOLSETS")["MCP_BRIDGE"]
+    settings.MCP_BRIDGE = run("tools/toolsets", "TOOLSETS")["MCP_BRIDGE"]
     functions = mcp_tool(read_only=True)(articles_get), mcp_tool(articles_write)
     serve_toolsets(settings, settings.MCP_BRIDGE["TOOLSETS"], *functions)
     for name, listed in (

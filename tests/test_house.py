@@ -40,27 +40,27 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 754,
-    "admin": 2_646,
+    "admin": 2_631,
     "calls": 854,
-    "checks": 713,
+    "checks": 712,
     "concurrency": 252,
     "confirmation": 504,
-    "ext": 2_520,
+    "ext": 2_518,
     "features": 445,
-    "management": 1_049,
+    "management": 1_043,
     "models": 355,
-    "oauth": 1_059,
+    "oauth": 1_056,
     "outbound": 234,
     "protocol": 889,
     "records": 948,
-    "registry": 902,
-    "schemas": 2_994,
-    "server": 475,
+    "registry": 900,
+    "schemas": 2_993,
+    "server": 507,
     "sources": 3_115,
     "templatetags": 10,
     "testing": 162,
-    "tokens": 621,
-    "top": 564,
+    "tokens": 619,
+    "top": 574,
     "transports": 232,
 }
 # The packages inside each room.
@@ -274,7 +274,10 @@ def test_the_core_stands_without_ext(tmp_path: Path) -> None:
         "manage.py",
         "README.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
         "Makefile",
+        "mkdocs.yml",
     ):
         shutil.copy(PACKAGE.parent / name, tmp_path / name)
     shutil.rmtree(tmp_path / "tests" / "ext")

@@ -1,13 +1,19 @@
-"""Plain English: in docstrings, comments, texts, test names and documentation alike."""
+"""
+Docstrings, comments, texts, test names and documentation are in plain English.
+
+``python -m tests.test_prose mcp_bridge/access docs`` lists the findings of some rooms.
+"""
 
 from __future__ import annotations
 
 import ast
 import io
 import re
+import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -16,20 +22,22 @@ import polib
 from tests.support.processes import ROOT
 
 PACKAGE: Final = ROOT / "mcp_bridge"
+# What a sentence may say "where" of.
+PLACES: Final = "page place places file point directory line address table column to from say says"
 RULES: Final = {
-    "begins with a relative clause": re.compile(
-        r"(?:^|[.:;!?]\s+)(?:What(?:ever)?|Whoever|Of|Nobody|Somebody|So it is)\b(?![^.]*\?)"
+    "a relative clause begins it": re.compile(
+        r"(?:^|[.:;!?] )(?:What(?:ever)?|Whoever|Of|Nobody|Somebody|So it is)\b(?![^.]*\?)"
     ),
-    "'no' for 'not a'": re.compile(
-        r"\b(?:is|are|was|were|has|have|had) no (?!longer|more|effect|such|one\b|less|other|later)\w+"
+    "not 'no' but 'not a'": re.compile(
+        r"\b(?:is|are|was|were|has|have|had) no "
+        r"(?!longer|more|effect|such|one\b|less|other|later)\w+"
     ),
-    "'where' for 'if'": re.compile(
-        r"(?<!page )(?<!place )(?<!places )(?<!file )(?<!point )(?<!directory )(?<!line )"
-        r"(?<!to )(?<!from )(?<!say )(?<!says )(?<!know )(?<!show )(?<!shows )(?<!address )"
-        r"\b[Ww]here (?:it|its|that|this|the|a|an|there|they|their|one|you|your|no|none|nothing|"
-        r"some|any|somebody|nobody|each|all|its|another|he|she|we|I)\b"
+    "not 'where' but 'if'": re.compile(
+        "".join(f"(?<!\\b{each} )" for each in PLACES.split())
+        + r"\b[Ww]here (?:it|its|that|this|the|a|an|there|they|their|one|you|your|no|none|nothing|"
+        r"some|any|somebody|nobody|each|all|another|he|she|we|I)\b"
     ),
-    "a person for a program": re.compile(
+    "a person's word for a program": re.compile(
         r"\b(?:tells?|told|mend(?:s|ed|ing)?|says? (?:no|yes)|asks? first|anew|likewise|"
         r"(?:any|no|some)body|who(?:m|so)?ever|whatever|by itself|of (?:its|their) own|"
         r"in (?:its|their) place|stands?(?! for| alone))\b",
@@ -37,111 +45,82 @@ RULES: Final = {
     ),
 }
 MOST_WORDS: Final = 9
-# First words of docstrings that are not verbs, and verbs that are not imperative.
+# First words of a docstring that are not the verb of a command.
 NO_VERB: Final = re.compile(
-    r"(?:The|A|An|Whether|What|Who|Which|How|If|When|Where|It|This|One|As|Its|Each|All|Of|In)$|.*[^s]s$"
+    r"(?:The|An?|Whether|What|Who|Which|How|If|When|Where|It|This|One|As|Each|All|Of|In)$|.*[^s]s$"
 )
+# Code, addresses and tags in a text.
 CODE: Final = re.compile(
-    r"```.*?```|``[^`]*``|`[^`]*`|\[[^\]]*\]: \S+|https?://\S+|<[^>]*>", re.DOTALL
+    r"```.*?```|``[^`]*``|`[^`]*`|\[[^\]]*\]: \S+|\]\([^)\s]*\)|\{#[\w-]+\}|https?://\S+|<[^>]*>",
+    re.DOTALL,
 )
+PAGES: Final = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def room_of(path: Path) -> str:
-    """Return the first two parts of a path in this repository, such as ``mcp_bridge/access``."""
+    """Return where a file is, such as ``mcp_bridge/access``."""
     parts = path.relative_to(ROOT).parts
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
-def prose_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings, comments and texts of a Python file, each with its line."""
-    source = path.read_text()
-    for node in ast.walk(ast.parse(source)):
+def sentences_of(tree: ast.Module, source: str, is_product: bool) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings, comments and, if they are part of the product, texts with a line."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.count(" ") > 2 and (PACKAGE in path.parents or "\n" in node.value):
+            is_docstring = node.value.rstrip(" \n").endswith(".")
+            if node.value.count(" ") > 2 and (is_product or is_docstring):
                 yield node.lineno, node.value
-    comment: list[str] = []
-    last = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            if comment and token.start[0] != last + 1:
-                yield last, " ".join(comment)
-                comment = []
-            comment.append(token.string.lstrip("# "))
-            last = token.start[0]
-    if comment:
-        yield last, " ".join(comment)
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    comments = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
+    lines = sorted(comments)
+    begins = [now for before, now in pairwise([-1, *lines]) if now != before + 1]
+    for begin, end in pairwise([*begins, sys.maxsize]):
+        said = [comments[line].lstrip("# ") for line in lines if begin <= line < end]
+        yield begin, " ".join(said)
 
 
-def broken_rules(text: str) -> list[str]:
-    """Return the rules that a text breaks, each as often as it does, with the words."""
+def names_of(tree: ast.Module, is_product: bool) -> Iterator[tuple[int, str]]:
+    """Yield the line of each function that is badly named or described, and why it is."""
+    for node in (each for each in ast.walk(tree) if isinstance(each, Function)):
+        if node.name.startswith("test_") and node.name.count("_") > MOST_WORDS:
+            yield node.lineno, f"{node.name} has more than {MOST_WORDS} words"
+        docstring = ast.get_docstring(node) or ""
+        is_noun = any("property" in ast.unparse(each) for each in node.decorator_list)
+        if is_product and docstring and not is_noun and NO_VERB.match(docstring.split()[0]):
+            yield node.lineno, f"the docstring begins with {docstring.split()[0]!r}"
+
+
+def broken(text: str) -> list[str]:
+    """Return the rules that a text breaks, with its words, each as often as it does."""
     plain = " ".join(CODE.sub("X", text).split())
-    return [
-        f"{rule}: {found[0]!r}" for rule, words in RULES.items() for found in words.finditer(plain)
-    ]
+    return [f"{rule}: {it[0]!r}" for rule, words in RULES.items() for it in words.finditer(plain)]
 
 
 def findings() -> Iterator[tuple[str, str]]:
-    """Yield the room and a message for each sentence and name that is not plain English."""
+    """Yield what is not plain English: the room, and where and why."""
     for path in sorted(
-        [
-            *PACKAGE.rglob("*.py"),
-            *(ROOT / "tests").rglob("*.py"),
-            *(ROOT / "benchmarks").rglob("*.py"),
-            *(ROOT / "testproject").rglob("*.py"),
-        ]
+        path for folder in ("mcp_bridge", "tests") for path in (ROOT / folder).rglob("*.py")
     ):
-        if (
-            "migrations" in path.parts
-            or path.name == "test_prose.py"
-            or path.name.endswith("_pb2.py")
-        ):
+        if {"migrations", "node_modules"} & {*path.parts} or path.name == Path(__file__).name:
             continue
-        for line, text in prose_of(path):
-            for rule in broken_rules(text):
-                yield room_of(path), f"{path.relative_to(ROOT)}:{line}: {rule}"
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            if node.name.startswith("test_") and node.name.count("_") > MOST_WORDS:
-                yield (
-                    room_of(path),
-                    f"{path.relative_to(ROOT)}:{node.lineno}: {node.name} has more than {MOST_WORDS} words",
-                )
-            docstring = ast.get_docstring(node)
-            is_property = any(
-                "property" in ast.unparse(each) or "fixture" in ast.unparse(each)
-                for each in node.decorator_list
-            )
-            if (
-                docstring
-                and not is_property
-                and not node.name.startswith("test_")
-                and PACKAGE in path.parents
-                and NO_VERB.match(docstring.split()[0])
-            ):
-                yield (
-                    room_of(path),
-                    f"{path.relative_to(ROOT)}:{node.lineno}: begins with {docstring.split()[0]!r}",
-                )
-    for path in [
-        ROOT / "README.md",
-        ROOT / "CHANGELOG.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
-    ]:
-        for rule in broken_rules(path.read_text()):
-            yield room_of(path), f"{path.relative_to(ROOT)}: {rule}"
+        source, is_product = path.read_text(), PACKAGE in path.parents
+        tree = ast.parse(source)
+        said = sentences_of(tree, source, is_product)
+        found = [(line, rule) for line, text in said for rule in broken(text)]
+        for line, rule in [*found, *names_of(tree, is_product)]:
+            yield room_of(path), f"{path.relative_to(ROOT)}:{line}: {rule}"
+    for page in PAGES:
+        for rule in broken(page.read_text()):
+            yield room_of(page), f"{page.relative_to(ROOT)}: {rule}"
     for entry in polib.pofile(str(PACKAGE / "locale/de/LC_MESSAGES/django.po")):
-        for rule in broken_rules(entry.msgid):
+        for rule in broken(entry.msgid):
             yield "texts", f"{entry.msgid[:60]!r}: {rule}"
 
 
 if __name__ == "__main__":
-    import sys
-
-    found = list(findings())
-    chosen = sys.argv[1:]
-    for room, text in found:
-        if not chosen or room in chosen:
-            print(text)
-    print(Counter(room for room, _ in found if not chosen or room in chosen))
+    found = [each for each in findings() if not sys.argv[1:] or each[0] in sys.argv[1:]]
+    print(*(text for _, text in found), Counter(room for room, _ in found), sep="\n")

@@ -26,5 +26,5 @@ def test_a_rule_has_an_id_of_its_own_and_a_sentence() -> None:
 
 
 def test_the_page_has_the_counts() -> None:
-    page = Path(__file__).parents[1] / "docs" / "reliability.md"
+    page = Path(__file__).parents[1] / "docs" / "project" / "reliability.md"
     assert counts() in page.read_text("utf-8")

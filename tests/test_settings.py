@@ -60,7 +60,7 @@ def default_settings(settings: Any) -> None:
 
 
 KEYS = inspect.get_annotations(Conf)
-DOCUMENTATION = (Path(__file__).parent.parent / "docs" / "settings.md").read_text()
+DOCUMENTATION = (Path(__file__).parent.parent / "docs" / "reference" / "settings.md").read_text()
 
 
 @pytest.mark.parametrize("key", KEYS)

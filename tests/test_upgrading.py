@@ -1,4 +1,4 @@
-"""What docs/upgrading.md promises is there, and the list is whole."""
+"""What docs/reference/upgrading.md promises is there, and the list is whole."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from mcp_bridge.testing.serving import route
 from tests.test_docs_code import PAGES, run
 from tests.test_house import PUBLIC
 
-PAGE = PAGES["docs/upgrading.md"]
+PAGE = PAGES["docs/reference/upgrading.md"]
 
 
 def test_what_is_public_is_imported_as_the_page_has_it() -> None:
-    imported = {key: value for key, value in run("upgrading", "elicit").items() if key[0] != "_"}
+    imported = {
+        key: value for key, value in run("reference/upgrading", "elicit").items() if key[0] != "_"
+    }
     assert {"mcp_tool", "Token", "acall", "CheckedClient"} <= imported.keys()
     # Models of the app's own, and URLconfs.
     own = {"Generation", "UsedState", "urlpatterns"}

@@ -43,7 +43,7 @@ BOLT_API = ["benchmarks.site.bolt:api"]
 
 
 def database(place: str) -> dict[str, Any]:
-    """A file of SQLite, as docs/performance.md advises or by its defaults, or PostgreSQL's URL."""
+    """A file of SQLite, as docs/project/performance.md advises or by its defaults, or PostgreSQL's URL."""
     if "://" in place:
         from psycopg.conninfo import conninfo_to_dict
 

@@ -1,4 +1,4 @@
-"""May this call run: authentication, permission, throttling, a person's confirmation."""
+"""Access to tools: authentication, permissions and throttling."""
 
 from __future__ import annotations
 

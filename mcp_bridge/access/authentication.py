@@ -1,4 +1,4 @@
-"""Authentication and throttling of requests by Django REST framework's classes, unmodified."""
+"""Authentication and throttling of requests with unmodified Django REST framework classes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 logger = get_logger("mcp_bridge.access")
 
-# DRF would make one for each request; nothing is negotiated here.
+# DRF would make one per request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
-# Whether classes do nothing for a request without an Authorization header.
+# Whether these classes do nothing for a request without an Authorization header.
 _read_header = frozenset(
     {
         "mcp_bridge.tokens.authentication.TokenAuthentication",
@@ -40,7 +40,7 @@ _read_header = frozenset(
 
 
 def admission_blocks(request: HttpRequest) -> bool:
-    """Return whether ``authenticate`` or ``throttle`` may ask the database or a cache."""
+    """Return whether ``authenticate`` or ``throttle`` may query the database or a cache."""
     return "HTTP_AUTHORIZATION" in request.META or _may_block(
         tuple(conf.AUTHENTICATION_CLASSES), tuple(conf.THROTTLE_CLASSES)
     )
@@ -54,9 +54,9 @@ def _may_block(authentication: tuple[str, ...], throttles: tuple[str, ...]) -> b
 
 
 class MessageRequest(Request):
-    """DRF's request around a message; its body is not a form, and is read only on demand."""
+    """DRF's request around a message; its body is not a form and is read only on demand."""
 
-    # DRF would read the body to find a form's CSRF token in it; a header carries the token.
+    # DRF would read the body to find a form's CSRF token; here a header carries the token.
     POST = QueryDict()
 
     @property
@@ -66,7 +66,7 @@ class MessageRequest(Request):
 
     @property
     def data(self) -> Any:
-        """The message, for a class that reads it."""
+        """The message, for classes that read it."""
         # Imported late: it imports all of DRF's serializers.
         from rest_framework.parsers import JSONParser
 
@@ -77,19 +77,19 @@ class MessageRequest(Request):
 @sensitive_variables()
 def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
-    Find out who calls: sets ``request.user`` and ``request.auth`` as DRF does.
+    Authenticate the request: sets ``request.user`` and ``request.auth`` as DRF does.
 
-    The classes of AUTHENTICATION_CLASSES are asked in order, until one knows the caller, whomever
-    a middleware has put on the request. A class that refuses with 401 may have been shown another
-    one's credential, so that the next is asked too, unless the exception says ``is_final``.
-    ``anonymous`` admits requests without a credential, as AnonymousUser. The user must be active,
-    and the credential for RESOURCE if it says what it is for (RFC 8707).
+    AUTHENTICATION_CLASSES are tried in order until one accepts; a user set by middleware is
+    ignored. If a class refuses with 401, the next is tried, since the credential may be meant for
+    that, unless the exception has ``is_final``. ``anonymous`` admits requests without a credential
+    as AnonymousUser. The user must be active, and the credential for RESOURCE if it names an
+    audience (RFC 8707).
 
-    Raises UnauthorizedError (401) for a credential that no class accepts, or for none if one is
-    needed (MCP, "Authorization"; RFC 6750, section 3), and for any other APIException of a class
-    the error of its status, such as ForbiddenError (403) for a failed CSRF check.
+    Raises UnauthorizedError (401) for a credential that every class rejects, or without one if it
+    is required (MCP, "Authorization"; RFC 6750, section 3). Any other APIException of a class
+    becomes the error of its status, such as ForbiddenError (403) for a failed CSRF check.
     """
-    # What no class takes does not hold either, whatever the tools are open to.
+    # A credential that no class accepts is invalid, even if public tools exist.
     header = request.META.get("HTTP_AUTHORIZATION", "")
     is_forced = hasattr(request, "_force_auth_user")
     if anonymous and not header and not is_forced and _read_header(conf.AUTHENTICATION_CLASSES):
@@ -99,8 +99,8 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     authenticators = [imported(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
     try:
-        # Those of the request, since DRF's test tools put their own in the place of ours. Many
-        # read the header as text, and no credential is of other characters (RFC 9110, 11.4).
+        # From the wrapped request, where DRF's test tools replace ours. Many classes read it
+        # as text, and credentials are printable ASCII (RFC 9110, section 11.4).
         is_text = header.isascii() and header.isprintable()
         for authenticator in (wrapped.authenticators or ()) if is_text else ():
             try:
@@ -116,7 +116,7 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
                 if not _holds(user, auth, request):
                     is_refused = is_invalid = True
                     break
-                # Sets those of ``request`` as well. Some credentials are of no user.
+                # Also sets those of ``request``. Some credentials do not belong to a user.
                 wrapped.user, wrapped.auth = AnonymousUser() if user is None else user, auth
                 is_refused = False
                 break
@@ -126,14 +126,14 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
             raise _unauthorized(wrapped, invalid=is_invalid)
         if not anonymous and not wrapped.user.is_authenticated:
             if wrapped.auth is not None:
-                raise errors.ForbiddenError("Forbidden: this credential is of no user of the site.")
+                raise errors.ForbiddenError("Forbidden: the credential does not belong to a user.")
             raise _unauthorized(wrapped)
     except APIException as exception:
-        # Nobody is known, whom a middleware may think to know: throttles count the address.
+        # Reset to AnonymousUser, regardless of middleware, so that throttles count by address.
         wrapped.user, wrapped.auth = AnonymousUser(), None
         raise _protocol_error(exception, wrapped) from exception
     finally:
-        # DRF's request refers to itself here, which would keep the body until a collection.
+        # DRF's request refers to itself here, which would keep the body until garbage collection.
         wrapped.parser_context.clear()
 
 
@@ -141,8 +141,8 @@ def throttle(request: HttpRequest, view: View) -> None:
     """
     Count the request with the classes of THROTTLE_CLASSES that are not for tools.
 
-    Raises TooManyRequestsError (429) if one of them refuses, UnavailableError (503) if one cannot
-    count and THROTTLE_WITHOUT_CACHE is "closed", and any other error of a class.
+    Raises TooManyRequestsError (429) if one refuses, UnavailableError (503) if one cannot count
+    and THROTTLE_WITHOUT_CACHE is "closed", and the errors of any other exception of a class.
     """
     kinds = [imported(path) for path in conf.THROTTLE_CLASSES]
     counting = [
@@ -151,25 +151,25 @@ def throttle(request: HttpRequest, view: View) -> None:
     if not counting:
         return
     wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
-    # Neither is there where a credential could not be read.
+    # Both are missing if the credential could not be read.
     wrapped.user = getattr(request, "user", None) or AnonymousUser()
     wrapped.auth = getattr(request, "auth", None)
     refusing: list[BaseThrottle] = []
     try:
         for each in counting:
-            # A class may ask the view for its throttle_scope, and for no more of an APIView.
+            # A class may read the view's throttle_scope, and nothing else of an APIView.
             count = partial(each.allow_request, wrapped, cast("APIView", view))
             allowed = throttling.count_or_none(each, count)
             if allowed is None:
                 if conf.THROTTLE_WITHOUT_CACHE != "open":
-                    text = "The server cannot count requests just now: try again later."
+                    text = "The server cannot count requests right now: try again later."
                     raise errors.UnavailableError(text)
                 request.META[throttling.UNCOUNTED] = True
                 allowed = throttling.count_locally(each, count)
             if not allowed:
                 refusing.append(each)
         if refusing:
-            # The longest, as DRF has it; a class need not know how long.
+            # The longest wait, as in DRF; a class may not know its wait.
             waits = [wait for each in refusing if (wait := each.wait()) is not None]
             raise Throttled(max(waits, default=None))
     except APIException as exception:
@@ -179,19 +179,19 @@ def throttle(request: HttpRequest, view: View) -> None:
 
 
 def _protocol_error(exception: APIException, request: Request) -> errors.ProtocolError:
-    """Return the error of the exception's HTTP status, without details that are not for clients."""
+    """Return the error for the exception's HTTP status, without internal details."""
     wait = getattr(exception, "wait", None)
     match exception.status_code:
         case 401:
             return _unauthorized(request, invalid=not isinstance(exception, NotAuthenticated))
         case 429:
             seconds = retry_after_seconds(wait)
-            # The messages of a batch have no headers.
+            # Messages of a batch do not have headers.
             text = f"Too many requests.{retry_advice(seconds)}"
             return errors.TooManyRequestsError(text, seconds)
         case 502 | 503 | 504:
             logger.error("A request could not be authenticated or counted", exc_info=exception)
-            text = "The server cannot check requests just now: try again later."
+            text = "The server cannot check requests right now: try again later."
             return errors.UnavailableError(text, retry_after_seconds(wait) or 1)
         case status if status >= 500:
             return internal_error("The request")
@@ -201,8 +201,8 @@ def _protocol_error(exception: APIException, request: Request) -> errors.Protoco
 
 
 def _unauthorized(request: Request, *, invalid: bool = False) -> errors.UnauthorizedError:
-    """Return the error for no or an invalid credential."""
-    # The challenge of the first class with the scheme that was used, else, as in DRF, of the first.
+    """Return the error for a missing or invalid credential."""
+    # The challenge of the first class with the scheme that was sent, else of the first (as in DRF).
     scheme = request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower()
     headers = [
         str(header)
@@ -218,26 +218,26 @@ def _unauthorized(request: Request, *, invalid: bool = False) -> errors.Unauthor
     elif conf.RESOURCE is not None:
         challenge = f"{bearer_challenge(request)}, {challenge}"
     if not invalid:
-        # The challenge names no error then (RFC 6750, section 3.1).
+        # Without a credential the challenge does not name an error (RFC 6750, section 3.1).
         text = "Authentication required: send a credential in the Authorization header."
         return errors.UnauthorizedError(text, challenge)
-    text = "The credential is not valid or no longer so."
+    text = "The credential is not valid: it may have expired or been revoked."
     if is_bearer and scheme != "bearer":
         text += " Send it as `Authorization: Bearer TOKEN`."
     return errors.UnauthorizedError(text, challenge)
 
 
 def is_accepted(user: User | AnonymousUser) -> bool:
-    """Return whether anything is open to a user: credentials of one who is not active are none."""
+    """Return whether a user is anonymous or active; credentials of inactive users are invalid."""
     return not user.is_authenticated or getattr(user, "is_active", False)
 
 
 def _holds(user: User | None, auth: object, request: HttpRequest) -> bool:
-    """Return whether a credential that a class has taken is of an active user and for us."""
+    """Return whether an accepted credential is of an active user and for this endpoint."""
     if user is not None and not is_accepted(user):
         return False
     audience = None if conf.RESOURCE is None else audience_of(auth)
-    # What is for the endpoint opens each of its toolsets, and what is for one opens that alone.
+    # A credential for the endpoint opens all its toolsets; one for a toolset opens only that.
     return (
         audience is None
         or not (audience or conf.REQUIRE_AUDIENCE)

@@ -1,8 +1,8 @@
 """
-Queries that Django's ORM writes once, and that run again with other values.
+Queries that Django's ORM compiles once and that run again with other values.
 
-To build and compile a query takes the ORM many times as long as a database takes to answer it. The
-SQL, the columns and their converters are the ORM's own; each run asks the database.
+The ORM takes many times as long to build and compile a query as the database to answer it. The
+SQL, the columns and their converters are the ORM's; every run queries the database.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from django.db.models import Field, QuerySet
 from django.db.models.expressions import Expression
 from django.db.models.sql.compiler import SQLCompiler
 
-# Where a database's own compiler replaces one of these, more than SQL is needed to run its query.
+# If a backend's compiler overrides one of these, running its SQL is not enough.
 _RUNNING: Final = ("execute_sql", "results_iter", "apply_converters", "get_converters")
 
 
 class _Converter(NamedTuple):
-    """What makes Python's value of a column's; of any connection, so that none is kept alive."""
+    """A converter of a column's values, without a reference to the connection."""
 
     column: int
     convert: Callable[..., Any]
-    # Whether it is a function of the connection's operations, which are its first argument.
+    # Whether it is a method of the connection's operations, passed as its first argument.
     of_operations: bool
     expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
-    """The SQL of a query to one database; ``fields`` are those of its columns, in their order."""
+    """The SQL of a query to one database; ``fields`` are those of its columns, in order."""
 
     alias: str
     sql: str
@@ -41,7 +41,7 @@ class CompiledQuery:
     _converters: tuple[_Converter, ...]
 
     def run(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """Return the rows for ``values`` (prepared) as the ORM does. Raises DatabaseError."""
+        """Return the rows for (prepared) ``values``, converted by the ORM. Raises DatabaseError."""
         with connections[self.alias].cursor() as cursor:
             cursor.execute(self.sql, values)
             rows: list[Sequence[Any]] = cursor.fetchall()
@@ -55,9 +55,9 @@ class CompiledQuery:
         return values
 
 
-# By what the query is for and its database; None where the ORM itself has to run it.
+# By name and database alias; None if the ORM itself has to run the query.
 _compiled: Final[dict[tuple[Hashable, str], CompiledQuery | None]] = {}
-# Only tests change settings while a process runs.
+# Settings change at run time only in tests.
 setting_changed.connect(lambda **changed: _compiled.clear(), weak=False)
 
 
@@ -65,10 +65,10 @@ def compiled(
     name: Hashable, alias: str, values: Sequence[object], make: Callable[[], QuerySet[Any, Any]]
 ) -> CompiledQuery | None:
     """
-    Return the query of that name to a database, which is compiled at its first use.
+    Return the query ``name`` for a database; it is compiled on first use.
 
-    ``make`` returns it with ``values`` as its only parameters, in their order. None where it has
-    others, or the database's own compiler does more than to write SQL.
+    ``make`` returns it with ``values`` as its only parameters, in order. None if it has other
+    parameters, or if the backend's compiler does more than write SQL.
     """
     try:
         return _compiled[name, alias]

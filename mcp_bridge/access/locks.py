@@ -1,4 +1,4 @@
-"""Writes that no request waits for: where somebody else holds a lock, they are left for later."""
+"""Transactions that fail at once instead of waiting for a lock, for writes that can be retried."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.db import connections, transaction
 
 @contextmanager
 def atomic_without_waiting(using: str) -> Iterator[None]:
-    """Begin a transaction that waits for no lock (SQLite, PostgreSQL): OperationalError at once."""
+    """Begin a transaction that never waits for locks; raises OperationalError if one is held."""
     connection = connections[using]
     if connection.vendor == "sqlite":
         connection.ensure_connection()
-        # Not by a cursor of Django's, which would log what is no query of the site's.
+        # Not through a Django cursor, which would log it among the site's queries.
         session = connection.connection
         (waits,) = session.execute("PRAGMA busy_timeout").fetchone()
         session.execute("PRAGMA busy_timeout = 0")
@@ -24,9 +24,9 @@ def atomic_without_waiting(using: str) -> Iterator[None]:
         finally:
             session.execute(f"PRAGMA busy_timeout = {waits:d}")
         return
-    # "make services" is what runs it, with PostgreSQL.
+    # Covered by "make services", which has PostgreSQL.
     with transaction.atomic(using=using):  # not SQLite
-        # Holds for the transaction, which may be somebody else's.
+        # Lasts for the transaction, which may be an outer one.
         if connection.vendor == "postgresql" and not connection.savepoint_ids:
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL lock_timeout = '1ms'")

@@ -1,4 +1,4 @@
-"""What a user may do, asked of the site's authentication backends once a request."""
+"""Permissions of users, from the site's authentication backends, queried once per request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.db.models.fields.related_descriptors import ManyToManyDescriptor
 
 from mcp_bridge.access.compiled import compiled
 
-# What a backend says of permissions: all that ModelBackend does to answer has_perm().
+# All methods with which ModelBackend answers has_perm().
 _METHODS: Final = (
     *("has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions"),
     *("_get_permissions", "_get_user_permissions", "_get_group_permissions"),
@@ -24,7 +24,7 @@ _METHODS: Final = (
 
 
 class _Asked(dict[str, bool]):
-    """The permissions of a user whose ``has_perm`` is asked, once for each permission."""
+    """The permissions of a user; calls ``has_perm`` once for each permission."""
 
     def __init__(self, has_perm: Callable[[str], object]) -> None:
         super().__init__()
@@ -38,13 +38,13 @@ class _Asked(dict[str, bool]):
         return all(map(self.__getitem__, names))
 
 
-# The permissions that a user has.
+# The permissions of a user.
 Granted: TypeAlias = set[str] | frozenset[str] | _Asked
 
 
 def permissions_of(user: Any) -> Granted:
-    """Return a user's permissions, as ``has_perm()`` decides: two queries if all is Django's."""
-    # A user model without permissions has no has_perm().
+    """Return a user's permissions as ``has_perm()`` decides; two queries with Django's backend."""
+    # User models without PermissionsMixin lack has_perm().
     has_perm = getattr(user, "has_perm", None)
     if has_perm is None:
         return frozenset()
@@ -52,7 +52,7 @@ def permissions_of(user: Any) -> Granted:
     backends = "own" if is_own else _backends()
     if backends == "own":
         return _Asked(has_perm)
-    # Not the object that loads the user of a session when it is used.
+    # The user itself, not the lazy object of the session.
     user = has_perm.__self__
     if user.is_active and user.is_superuser:
         return _Asked(lambda name: True)
@@ -63,7 +63,7 @@ def permissions_of(user: Any) -> Granted:
 
 @cache
 def _backends() -> Literal["none", "Django", "own"]:
-    """Return whose rules the backends of AUTHENTICATION_BACKENDS have for permissions."""
+    """Return the kind of permission rules in AUTHENTICATION_BACKENDS."""
     found: set[Literal["none", "Django", "own"]] = set()
     for kind in map(type, auth.get_backends()):
         if hasattr(kind, "has_perm") and not _has_methods_of(BaseBackend, kind):
@@ -71,7 +71,7 @@ def _backends() -> Literal["none", "Django", "own"]:
     return "own" if "own" in found else "Django" if found else "none"
 
 
-# Only tests change settings while a process runs.
+# Settings change at run time only in tests.
 setting_changed.connect(lambda **changed: _backends.cache_clear(), weak=False)
 
 
@@ -80,7 +80,7 @@ def _has_methods_of(base: type, kind: type) -> bool:
 
 
 def _read(user: Any) -> Granted:
-    """Return the permissions that ModelBackend gives to a user, and leave them where it does."""
+    """Return the permissions from ModelBackend, and cache them as it does."""
     if (known := getattr(user, "_perm_cache", None)) is not None:
         return known  # type: ignore[no-any-return]
     read = partial(router.db_for_read, models.Permission)
@@ -97,18 +97,18 @@ def _read(user: Any) -> Granted:
 
 
 def _permissions(name: str, user: Any) -> QuerySet[Any, Any]:
-    """Return the query that ModelBackend makes for a user's own permissions, or those of groups."""
+    """Return ModelBackend's query for a user's permissions or those of the user's groups."""
     found: QuerySet[Any, Any] = getattr(ModelBackend(), f"_get_{name}_permissions")(user)
     return found.values_list("content_type__app_label", "codename").order_by()
 
 
 def groups_of(user: Any) -> frozenset[Any]:
-    """Return the keys of a user's groups; a user model may have none."""
+    """Return the keys of a user's groups; empty for a user model without groups."""
     groups = getattr(user, "groups", None)
     if groups is None:
         return frozenset()
     rows = None
-    # Not the object that loads the user of a session when it is used.
+    # The user itself, not the lazy object of the session.
     if (user := getattr(groups, "instance", None)) is not None:
         alias = router.db_for_read(models.Group, instance=user)
         rows = _rows("groups", user, alias, lambda: groups.values_list("pk").order_by())
@@ -118,10 +118,10 @@ def groups_of(user: Any) -> frozenset[Any]:
 def _rows(
     name: str, user: Model, alias: str, make: Callable[[], QuerySet[Any, Any]]
 ) -> Iterable[Sequence[Any]] | None:
-    """Return the rows of a compiled query by a user's key; None if the ORM itself has to run it."""
+    """Return the rows of a compiled query by a user's key; None if the ORM has to run it."""
     if user.pk is None or not _has_tables_of_django(user.__class__):
         return None
-    # As the database takes it.
+    # Prepared for the database.
     values = [user._meta.pk.get_db_prep_value(user.pk, connections[alias])]
     query = compiled((name, type(user)), alias, values, make)
     return None if query is None else query.run(values)
@@ -129,7 +129,7 @@ def _rows(
 
 @cache
 def _has_tables_of_django(kind: Any) -> bool:
-    """Return whether a user model has its groups and permissions as PermissionsMixin has them."""
+    """Return whether a user model has the groups and permissions of PermissionsMixin."""
     if type(models.Permission.objects) is not models.PermissionManager:
         return False
     for name, model, manager in (

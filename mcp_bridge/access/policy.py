@@ -1,4 +1,4 @@
-"""Who may see and call a tool: one decision for both."""
+"""The decision whether a caller may see and call a tool."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ logger = get_logger("mcp_bridge.access")
 
 T = TypeVar("T")
 
-# What ACCESS_POLICY names where it is not set.
+# The default of ACCESS_POLICY.
 DEFAULT_POLICY: Final = "mcp_bridge.access.AccessPolicy"
 
-# The parts of a rule, in the order in which they are asked.
+# The parts of a rule, in the order in which they are checked.
 Need = Literal["authenticated", "active", "groups", "permissions", "scopes", "predicate"]
-# Why a caller may not use a tool that is served: a part of its rule, or the site's own policy.
+# Why a caller may not use a served tool: a part of its rule, or the site's policy.
 Refusal = Need | Literal["policy"]
 
 
 def lacking(user: object, permissions: Iterable[str]) -> Iterator[str]:
-    """Yield those of the permissions that the user does not have."""
+    """Yield the permissions that the user lacks."""
     granted = permissions_of(user)
     return (name for name in permissions if not granted.issuperset((name,)))
 
@@ -52,9 +52,9 @@ def unmet(tool: Tool, context: Context) -> Need | None:
 
 
 def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeature]:
-    """Yield the features whose rule the caller meets; a rule is decided once a request."""
+    """Yield the features whose rule the caller meets; each rule is checked once per request."""
     user, decided = context.user, context.scratch
-    # Looked up for the first rule that asks, since a thousand tools may each have their own.
+    # Resolved lazily: each of 1,000 tools may have its own rule.
     is_authenticated = has_all = None
     is_active = False
     for feature in features:
@@ -74,14 +74,14 @@ def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeatur
                 elif rule.permissions:
                     has_all = has_all or _once(context, permissions_of).issuperset
                     need = None if has_all(rule.permissions) else "permissions"
-                # Where its user can grant more, a call says what is missing.
+                # If the user can grant more scopes, the call itself reports the missing ones.
                 if need is None and rule.scopes and not could_be_granted(context.auth):
                     need = "scopes" if missing_scopes(rule.scopes, context.auth) else None
             if need is None and rule.predicate is not None:
                 try:
                     need = None if rule.predicate(context) else "predicate"
                 except Exception:
-                    text = "An access predicate raised, which counts as a no"
+                    text = "An access predicate raised an exception; access is denied"
                     logger.warning(text, exc_info=True)
                     need = "predicate"
             decided[rule] = need
@@ -90,7 +90,7 @@ def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeatur
 
 
 def _once(context: Context, read: Callable[[Any], T]) -> T:
-    """Return what a function reads of the caller, which it does once a request."""
+    """Return ``read`` of the caller, computed once per request."""
     scratch = context.scratch
     if read not in scratch:
         scratch[read] = read(context.user)
@@ -99,7 +99,7 @@ def _once(context: Context, read: Callable[[Any], T]) -> T:
 
 
 def read_caller(context: Context, needs: Container[str]) -> None:
-    """Read "groups" and "permissions" of a caller, so that no refusal takes fewer queries."""
+    """Load the caller's groups and permissions, so that refusals take as many queries."""
     user = context.user
     if user is not None and user.is_authenticated and getattr(user, "is_active", False):
         if "groups" in needs:
@@ -116,7 +116,7 @@ def address_of(request: HttpRequest | None) -> str:
 
 
 def caller_of(context: Context, get_ident: Callable[[Any], str] = address_of) -> tuple[str, str]:
-    """Return the kind and the key of the caller: a user, or else a credential or an address."""
+    """Return the kind and key of the caller: a user, else a credential, else an address."""
     user = context.user
     if user is not None and user.is_authenticated and user.pk is not None:
         return "user", str(user.pk)
@@ -126,21 +126,21 @@ def caller_of(context: Context, get_ident: Callable[[Any], str] = address_of) ->
 
 
 def identify(auth: object) -> str:
-    """Return a stable identifier of a credential, which reveals nothing of it."""
+    """Return a stable identifier of a credential that does not reveal it."""
     kind, key = type(auth), getattr(auth, "pk", None)
-    # The text that Python makes of an object is its place in memory, another one each time.
+    # The default text of an object contains its memory address, which changes.
     unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
     known = key if key is not None else "" if unnamed else auth
     return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
 
 
 def check_scopes(tool: Tool, context: Context) -> None:
-    """Raise InsufficientScopeError where the caller's credential lacks scopes of the tool."""
+    """Raise InsufficientScopeError if the caller's credential lacks scopes of the tool."""
     scopes = tool.access.scopes
     if missing := missing_scopes(scopes, context.auth):
         text = (
-            f"Nothing was run: {tool.name} needs the scopes {' '.join(scopes)}, and the credential "
-            f"was not granted {' '.join(missing)}. Its user can grant them by connecting anew."
+            f"Nothing was run: {tool.name} requires the scopes {' '.join(scopes)}, and the "
+            f"credential lacks {' '.join(missing)}. The user can grant them by reconnecting."
         )
         request, error = context.request, "insufficient_scope"
         challenge = bearer_challenge(request, error=error, scopes=scopes)
@@ -151,20 +151,20 @@ class AccessPolicy:
     """
     A tool is allowed for an authenticated, active user who has all of its permissions.
 
-    The user must also be in one of its groups, if it has any, and its source's predicate must pass,
-    which is all that a public tool needs. For another rule, for lists and calls alike, override
-    ``allows()`` in a subclass, and name that in ACCESS_POLICY.
+    If the tool has groups, the user must be in one of them, and the source's predicate must pass;
+    a public tool needs only the predicate. To change the rule, for lists and calls alike, override
+    ``allows()`` in a subclass and name it in ACCESS_POLICY.
     """
 
-    # Of nobody, and of what is open, the database is not asked.
+    # Anonymous callers and open tools do not cause queries.
     @never_blocks
     def allows(self, feature: Feature, context: Context) -> bool:
-        """Return whether the caller may see and call the tool, or another feature."""
+        """Return whether the caller may see and call a feature, such as a tool."""
         return any(_met([feature], context))
 
     @never_blocks
     def filter(self, features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeature]:
-        """Return those of the features that are allowed, in their order."""
+        """Return the allowed features, in their order."""
         if type(self).allows is not AccessPolicy.allows:
             return (each for each in features if self.allows(each, context))
         return _met(features, context)
@@ -172,11 +172,11 @@ class AccessPolicy:
 
 def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeature]:
     """
-    Return what a credential opens: all, or the tools that its ``allowed_tools`` names.
+    Return the features that a credential allows: all, or those in its ``allowed_tools``.
 
-    That is a text of names with spaces between them, or any other container of names.
+    ``allowed_tools`` is a string of names separated by spaces, or any container of names.
     """
-    # Asked beside the policy, so that none of the site's own widens a credential.
+    # Checked outside the policy, so that a site's policy cannot widen a credential.
     named = getattr(auth, "allowed_tools", None)
     if named is None:
         return features
@@ -185,19 +185,19 @@ def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeatu
 
 
 def load_policy() -> AccessPolicy:
-    """Make the policy that the setting ACCESS_POLICY names."""
+    """Return an instance of the policy that ACCESS_POLICY names."""
     policy: AccessPolicy = imported(conf.ACCESS_POLICY)()
     return policy
 
 
 def has_own_policy() -> bool:
-    """Return whether the site has another policy than the default one."""
+    """Return whether ACCESS_POLICY is not the default."""
     return imported(conf.ACCESS_POLICY) is not AccessPolicy
 
 
 def served_host() -> str:
-    """Return a host that a request may have by ALLOWED_HOSTS, or "localhost" if none is named."""
-    # That of Django's test runner comes first, and a domain with its subdomains last.
+    """Return a host that ALLOWED_HOSTS accepts, or "localhost" if it does not name one."""
+    # The host of Django's test runner first, domains with subdomains last.
     hosts = sorted(settings.ALLOWED_HOSTS, key=lambda host: (host != "testserver", host[:1] == "."))
     named = (host.removeprefix(".").lower() for host in hosts)
     return next(
@@ -206,11 +206,11 @@ def served_host() -> str:
 
 
 class LocalRequest(HttpRequest):
-    """A request without headers and session: addresses of this site are paths to it."""
+    """A request without headers and session; URLs of this site are built as paths."""
 
     def __init__(self) -> None:
         super().__init__()
-        # For code that asks which host was called, such as that of django.contrib.sites.
+        # For code that reads the host, such as django.contrib.sites.
         self.META |= {"SERVER_NAME": served_host(), "SERVER_PORT": "80"}
 
     def build_absolute_uri(self, location: str | None = None) -> str:
@@ -223,15 +223,15 @@ def context_for(
     revision: Revision = LATEST,
     client: Client = Client(),  # noqa: B008
 ) -> Context:
-    """Return the context of calls by a user in this process, such as those of a command."""
-    # Access predicates and procedures of django-modern-rpc are given one.
+    """Return the context of calls by a user in this process, as from a command."""
+    # Access predicates and django-modern-rpc procedures receive a request.
     request, language = LocalRequest(), get_language() or ""
     request.method, request.user = "POST", cast("User", user)
     return Context(user=user, request=request, revision=revision, client=client, language=language)
 
 
 def refusals(tools: Iterable[Tool], context: Context) -> dict[str, Refusal | None]:
-    """Return by name why the caller may not use each of the tools; None for one that is allowed."""
+    """Return by name why the caller may not use each tool; None if it is allowed."""
     tools = list(tools)
     allowed = {tool.name for tool in load_policy().filter(tools, context)}
     return {
@@ -241,5 +241,5 @@ def refusals(tools: Iterable[Tool], context: Context) -> dict[str, Refusal | Non
 
 
 def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:
-    """Return the tools, by name, that a user may see and call, with no session or address."""
+    """Return the tools, by name, that a user may use without a session or address."""
     return list(load_policy().filter(registry.snapshot.tools.values(), context_for(user)))

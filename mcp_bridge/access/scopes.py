@@ -1,4 +1,4 @@
-"""Scopes of OAuth: which there are, which tools need them, and which a credential lacks."""
+"""OAuth scopes: which exist, which tools require them, and which a credential lacks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from mcp_bridge.features import Feature
 from mcp_bridge.models import Scope
 from mcp_bridge.registry.registry import has_database, registry
 
-# What RFC 9728, section 3.1, puts between the host and the path of a resource.
+# Inserted between the host and the path of a resource (RFC 9728, section 3.1).
 METADATA_PATH = "/.well-known/oauth-protected-resource"
-# The attribute of a request to the address of a toolset, with its name.
+# The request attribute with the name of the addressed toolset.
 TOOLSET = "mcp_toolset"
 
 
 def missing_scopes(scopes: Iterable[str], auth: object) -> list[str]:
-    """Return those of the scopes that a credential lacks, none where its kind has no scopes."""
+    """Return the scopes that a credential lacks; [] if its kind does not use scopes."""
     granted = scopes_of(auth)
     return [] if granted is None else sorted(set(scopes) - _with_included(granted))
 
 
 def could_be_granted(auth: object) -> bool:
-    """Return whether a client with this credential can ask its user for further scopes."""
+    """Return whether a client with this credential can ask its user for more scopes."""
     return bool(conf.AUTHORIZATION_SERVERS) and getattr(auth, "can_gain_scopes", True)
 
 
@@ -40,9 +40,9 @@ def bearer_challenge(
     """
     Return a WWW-Authenticate header with all that a client needs to get a token.
 
-    Adds to a ``challenge`` of the scheme Bearer what it does not say: where the metadata of the
-    resource is that was asked for (RFC 9728, section 5.1), the ``error`` (RFC 6750, section 3.1),
-    and the scopes to ask for, DEFAULT_SCOPES if none are given.
+    Adds what a Bearer ``challenge`` lacks: the metadata address of the requested resource
+    (RFC 9728, section 5.1), the ``error`` (RFC 6750, section 3.1), and the scopes to request,
+    DEFAULT_SCOPES if none are given.
     """
     scope = " ".join(scopes or conf.DEFAULT_SCOPES)
     parameters = {"error": error, "scope": scope, "resource_metadata": metadata_url(request)}
@@ -53,13 +53,13 @@ def bearer_challenge(
 
 
 def resource_of(request: object) -> str | None:
-    """Return the resource that a request asks for: its toolset's, RESOURCE, or None where unset."""
+    """Return the requested resource: its toolset's, RESOURCE, or None if it is not set."""
     return conf.resources.get(getattr(request, TOOLSET, None))
 
 
 def as_configured(resource: str) -> str:
-    """Return a resource as the settings write it, or unchanged if they do not have it."""
-    # Scheme and host are compared in lower case (RFC 3986, section 6.2.2.1), all else as it is.
+    """Return a resource as spelled in the settings, or unchanged if it is unknown."""
+    # Scheme and host are case-insensitive (RFC 3986, section 6.2.2.1), the rest is not.
     known = {_in_lower_case(each): each for each in conf.resources.values()}
     return known.get(_in_lower_case(resource), resource)
 
@@ -71,9 +71,9 @@ def _in_lower_case(resource: str) -> str:
 
 
 def metadata_url(request: object) -> str:
-    """Return the address of the metadata (RFC 9728) of what a request asks for; "" for none."""
+    """Return the metadata address (RFC 9728) of the requested resource, or ""."""
     resource = resource_of(request)
-    # They have at least one authorization server (MCP, "Authorization Server Discovery").
+    # Metadata names at least one server (MCP, "Authorization Server Discovery").
     if resource is None or not conf.AUTHORIZATION_SERVERS:
         return ""
     url = urlsplit(resource)
@@ -81,7 +81,7 @@ def metadata_url(request: object) -> str:
 
 
 def resource_metadata(resource: str) -> dict[str, object]:
-    """Return the metadata of a resource (RFC 9728, section 2), as far as it is set."""
+    """Return the metadata of a resource (RFC 9728, section 2), without empty members."""
     metadata: dict[str, object] = {
         "resource": resource,
         "authorization_servers": list(conf.AUTHORIZATION_SERVERS),
@@ -93,7 +93,7 @@ def resource_metadata(resource: str) -> dict[str, object]:
 
 
 def supported_scopes() -> dict[str, str]:
-    """Return every scope of the settings, the tools and the admin, with its words for people."""
+    """Return the scopes of the settings, the tools and the admin, with descriptions."""
     scopes = dict.fromkeys((*conf.DEFAULT_SCOPES, *features_by_scope()), "")
     scopes |= {
         name: given if isinstance(given, str) else given["description"]
@@ -106,7 +106,7 @@ def supported_scopes() -> dict[str, str]:
 
 
 def features_by_scope() -> dict[str, list[Feature]]:
-    """Return the features that are served, by each scope that they need."""
+    """Return the served features by each scope that they require."""
     found: dict[str, list[Feature]] = {}
     for feature in registry.snapshot:
         for scope in feature.access.scopes:
@@ -115,7 +115,7 @@ def features_by_scope() -> dict[str, list[Feature]]:
 
 
 def _with_included(granted: Iterable[str]) -> set[str]:
-    """Return scopes with those that they include, by the setting SCOPES."""
+    """Return scopes and those that they include according to SCOPES."""
     found, pending = set[str](), list(granted)
     while pending:
         name = pending.pop()

@@ -1,8 +1,8 @@
 """
-DRF throttles for calls of tools and for requests, and how they count.
+DRF throttles for tool calls and for requests, and how they count.
 
-A ToolRateThrottle of THROTTLE_CLASSES is asked for each call, in fixed windows in Django's cache;
-all others for each request (``access.authentication``). A circuit breaker is for outages.
+ToolRateThrottles in THROTTLE_CLASSES count each call, in fixed windows in Django's cache; all
+others count each request (``access.authentication``). A circuit breaker handles cache outages.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ __all__ = ["CredentialRateThrottle", "ToolRateThrottle"]
 
 logger = get_logger("mcp_bridge.throttling")
 
-# The key of the seconds to wait in the _meta of a refused call's result.
+# The key in the _meta of a refused call's result with the seconds to wait.
 RETRY_KEY: Final = "mcp-bridge/retryAfter"
-# The name in THROTTLE_RATES of the rate of tools without one of their own.
+# The name in THROTTLE_RATES of the default rate of tools.
 EVERY_TOOL: Final = "tools"
-# Set in the META of a request that a throttle let pass uncounted; no header can have that name.
+# Set in the META of a request that a throttle passed uncounted; headers cannot set this name.
 UNCOUNTED: Final = "mcp_bridge.uncounted"
-# After an error of a cache, in seconds: how long it is not asked, and how long nothing is logged.
+# Seconds after a cache error without using the cache, and without logging again.
 PAUSE: Final = 1.0
 _SILENCE: Final = 60.0
 
-# The counts of this process while the cache does not answer.
+# The counts of this process while the cache is unavailable.
 _local: Final = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
 
 
 class ToolRateThrottle(BaseThrottle):
     """
-    Count the calls of each tool by each caller, exactly, in fixed windows.
+    Counts the calls of each tool by each caller, exactly, in fixed windows.
 
-    ``cache`` is where it counts and ``timer`` its clock, as in DRF's SimpleRateThrottle. ``rate``
-    is the tool's rate of the last call. Each subclass has counts of its own.
+    ``cache`` stores the counts and ``timer`` is the clock, as in DRF's SimpleRateThrottle.
+    ``rate`` is the rate of the tool last called. Each subclass counts separately.
     """
 
     cache: BaseCache = default_cache
@@ -64,21 +64,21 @@ class ToolRateThrottle(BaseThrottle):
 
     def get_rate(self, tool: Tool) -> Rate | None:
         """
-        Return the administrator's rate, the setting's for the tool, the mark's, or every tool's.
+        Return the rate of a tool: the administrator's, the setting's, the mark's, or the default.
 
-        Raises ImproperlyConfigured for a mark that names a rate which THROTTLE_RATES does not have,
-        and ValueError for a rate that is none.
+        Raises ImproperlyConfigured if the mark names a rate that THROTTLE_RATES lacks, and
+        ValueError for an invalid rate.
         """
         rates, mark = conf.THROTTLE_RATES, tool.options.throttle
         text = tool.rate or rates.get(tool.name, mark or rates.get(EVERY_TOOL))
         if mark and text == mark and "/" not in mark:
             if mark not in rates:
-                raise ImproperlyConfigured(f"THROTTLE_RATES has no {mark!r}, as {tool.name} asks.")
+                raise ImproperlyConfigured(f"THROTTLE_RATES lacks {mark!r}, used by {tool.name}.")
             text = rates[mark]
         return None if text is None else parse_rate(text)
 
     def get_caller(self, context: Context) -> tuple[str, str]:
-        """Return whose count it is: the user's, else the credential's, else the address's."""
+        """Return the kind and key to count by: user, else credential, else address."""
         return caller_of(context, self.get_ident)
 
     def get_ident(self, request: Any) -> str:
@@ -86,25 +86,25 @@ class ToolRateThrottle(BaseThrottle):
         return address_of(request)
 
     def allow_call(self, tool: Tool, context: Context) -> bool | None:
-        """Count a call; return whether it may run, or None where it could not be counted."""
+        """Count a call; return whether it may run, or None if it could not be counted."""
         self.rate = rate = self.get_rate(tool)
         if rate is None:
             return True
         about = (type(self), *self.get_caller(context), tool.name)
         count = partial(_count, self, about, rate.calls, rate.seconds)
         allowed = count_or_none(self, count)
-        # What cannot be undone never runs uncounted.
+        # Irreversible tools are refused if the call cannot be counted.
         if allowed is None and conf.THROTTLE_WITHOUT_CACHE == "open" and not tool.is_irreversible:
             return count_locally(self, count)
         return allowed
 
     def wait(self) -> float | None:
-        """Return the seconds to the next window."""
+        """Return the seconds until the next window."""
         return self._left if self.rate else None
 
 
 class CredentialRateThrottle(ToolRateThrottle):
-    """Count each credential by itself, also where several are of one user."""
+    """Counts by credential, even if several belong to one user."""
 
     def get_caller(self, context: Context) -> tuple[str, str]:
         if context.auth is not None:
@@ -116,10 +116,10 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     """
     Return a new throttle of a DRF class, with the rates, keys and addresses of this endpoint.
 
-    It counts under other keys than in the site's own views, since two rates cannot share one
-    history. Raises what its ``__init__`` raises, such as ImproperlyConfigured without a rate.
+    Its keys differ from those of the site's own views, since two rates cannot share one history.
+    Raises the errors of its ``__init__``, such as ImproperlyConfigured without a rate.
     """
-    # Without __init__, which reads what is set here.
+    # Created without __init__, which reads the attributes set here.
     throttle: Any = kind.__new__(kind)
     if kind.get_ident is BaseThrottle.get_ident:
         throttle.get_ident = address_of
@@ -131,21 +131,21 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
 
 
 def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -> bool:
-    """Count what a call is ``about``, and set ``_left``; return if it is within ``calls``."""
+    """Count a call by ``about`` and set ``_left``; return if it is within ``calls``."""
     cache, (window, passed) = throttle.cache, divmod(throttle.timer(), seconds)
-    # Hashed: a name or an address may hold what no key may, and a credential is secret.
+    # Hashed: names and addresses may not be valid keys, and credentials are secret.
     digest = hashlib.sha256(repr((*about, seconds, int(window))).encode()).hexdigest()
     key = f"mcp_bridge.throttling:{digest}"
-    # Longer than the window: Redis makes a key without an end of one that ends while it is counted.
+    # Longer than the window: incrementing a key as it expires makes one without expiry in Redis.
     timeout = 2 * seconds
     try:
         count = int(cache.incr(key))
     except ValueError:
-        # The first of the window, unless another process has added it in between.
+        # The first of the window, unless another process added the key in the meantime.
         count = 1 if cache.add(key, 1, timeout=timeout) else int(cache.incr(key))
     else:
         if getattr(cache.incr, "__func__", None) is BaseCache.incr:
-            # Those of the database and of files write it back for their default TIMEOUT.
+            # Database and file caches reset the timeout to their default on incr().
             cache.touch(key, timeout=timeout)
     throttle._left = seconds - passed
     return count <= calls
@@ -153,23 +153,23 @@ def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -
 
 @dataclass
 class CircuitBreaker:
-    """Until when this process does not ask a cache, and when it last logged an error of it."""
+    """Until when this process skips a cache, and when it last logged an error of it."""
 
     until: float = -math.inf
     warned: float = -math.inf
 
 
-# By the cache's identity, since proxies of caches cannot be hashed; a throttle that names no cache
-# has one for its class.
+# By id(), since cache proxies are not hashable; throttles without a cache attribute share one
+# per class.
 _breakers: defaultdict[int, CircuitBreaker] = defaultdict(CircuitBreaker)
 
 
 def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | None:
     """
-    Return what ``count`` returns, or None while the throttle's cache does not answer.
+    Return the result of ``count``, or None while the throttle's cache is unavailable.
 
-    After an error it is not asked for PAUSE seconds, and then by one request for all. Any other
-    exception of ``count`` is raised.
+    After an error the cache is skipped for PAUSE seconds, and then tried by a single request.
+    Other exceptions of ``count`` are raised.
     """
     breaker = _breakers[id(getattr(throttle, "cache", type(throttle)))]
     now = time.monotonic()
@@ -178,7 +178,7 @@ def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | N
     if breaker.until > -math.inf:
         breaker.until = now + PAUSE
     try:
-        # A class of the site's own may return a value of any kind.
+        # A site's class may return any value.
         allowed = bool(count())
     except Exception as exception:
         if not _is_of_cache(exception):
@@ -187,15 +187,15 @@ def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | N
         breaker.until = now + PAUSE
         if now - breaker.warned >= _SILENCE:
             breaker.warned = now
-            logger.warning("Calls cannot be counted: the cache does not answer", exc_info=True)
+            logger.warning("Calls cannot be counted: the cache is unavailable", exc_info=True)
         return None
     breaker.until = -math.inf
     return allowed
 
 
 def count_locally(throttle: BaseThrottle, count: Callable[[], bool]) -> bool:
-    """Return what ``count`` returns when the throttle's cache is the memory of this process."""
-    # One that names no cache would wait for the one that does not answer.
+    """Return the result of ``count`` with this process's memory as the throttle's cache."""
+    # Without a cache attribute, count() would use the unavailable cache.
     if not hasattr(throttle, "cache"):
         return True
     throttle.cache = _local
@@ -208,14 +208,14 @@ def count_locally(throttle: BaseThrottle, count: Callable[[], bool]) -> bool:
 
 
 def _is_of_cache(exception: Exception) -> bool:
-    """Return whether it left a method of a cache: what these raise has no class in common."""
+    """Return whether a cache method raised it; such exceptions lack a common class."""
     frames = (frame for frame, _ in walk_tb(exception.__traceback__))
     return any(isinstance(frame.f_locals.get("self"), BaseCache) for frame in frames)
 
 
 @lru_cache(maxsize=4096)
 def may_throttle(tool: Tool) -> bool:
-    """Return whether calls of the tool have a rate, or never run uncounted; kept for each tool."""
+    """Return whether calls of the tool have a rate or must be counted; cached per tool."""
     if tool.is_irreversible:
         return True
     kinds = map(imported, conf.THROTTLE_CLASSES)
@@ -228,7 +228,7 @@ setting_changed.connect(lambda **changed: may_throttle.cache_clear(), weak=False
 
 
 def throttled(tool: Tool, context: Context) -> CallToolResult | None:
-    """Count a call of the tool; return the result to send in its place, or None if it may run."""
+    """Count a call of the tool; return the error result, or None if it may run."""
     uncounted = tool.is_irreversible and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []
     for kind in map(imported, () if uncounted else conf.THROTTLE_CLASSES):
@@ -239,7 +239,7 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
             if not allowed:
                 refusing.append(throttle)
     if uncounted:
-        text = f"The tool {tool.name} cannot be called just now: the site cannot count its calls."
+        text = f"The tool {tool.name} cannot be called right now: its calls cannot be counted."
         seconds = retry_after_seconds(PAUSE)
     elif refusing:
         longest = max(refusing, key=lambda throttle: throttle.wait() or 0)
@@ -254,12 +254,12 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
 
 
 def retry_after_seconds(wait: float | None) -> int | None:
-    """Return the seconds to wait as a whole number, at least 1, as HTTP and a model want it."""
+    """Return the wait in whole seconds, at least 1, for HTTP and models."""
     return None if wait is None else max(1, math.ceil(wait))
 
 
 def retry_advice(seconds: int | None) -> str:
-    """Return the sentence that says when to retry, to be put after another one."""
+    """Return a sentence about when to retry, to append to another one."""
     if seconds is None:
-        return " Wait before the next."
+        return " Wait before retrying."
     return f" Retry after {seconds} second{'s' * (seconds > 1)}."

@@ -86,7 +86,6 @@ def front_page(context: RequestContext) -> Context:
     front: Context = {
         "sections": [section],
         "token_url": token_url,
-        # With a token, or with a login where clients have one.
         "connection": Connection(endpoint_url(request), secret),
         "may_decide": may(site, request, PendingCall, "change"),
         "may_approve": may(site, request, ToolSetting, "change"),

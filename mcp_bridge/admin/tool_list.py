@@ -234,5 +234,5 @@ def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
         "may_view_users": may_view_users(request),
         "pending": count_calls(request) if sees_calls else 0,
         "lengths": lengths,
-        "toolsets_page": f"{DOCUMENTATION}toolsets.md",
+        "toolsets_page": f"{DOCUMENTATION}tools/toolsets/",
     }

@@ -10,11 +10,8 @@ from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import F
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.shortcuts import redirect
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -92,8 +89,7 @@ class ToolSettingAdmin(BridgeAdmin):
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]
     list_display = [
-        *("tool", "enabled", "status", "what_it_does", "who_can_use_it", "calls_in_a_week"),
-        *("last_called", "tokens"),
+        *("tool", "enabled", "status", "what_it_does", "who_can_use_it", "calls", "tokens"),
     ]
     list_editable = ["enabled"]
     list_filter = FILTERS
@@ -212,19 +208,7 @@ class ToolSettingAdmin(BridgeAdmin):
     status = column("status", _("status"))
     who_can_use_it = column("who_can_use_it", _("who can use it"))
     tokens = column("tokens", _("tokens"))
-    last_called = column("last_called", _("last called"), F("last_call").asc(nulls_first=True))
-
-    @admin.display(description=_("calls"), ordering="week_calls")
-    def calls_in_a_week(self, row: Any) -> SafeString | str:
-        calls: int = row.week_calls
-        failures: int = row.week_failures
-        words = ngettext("%(count)d call in 7 days", "%(count)d calls in 7 days", calls)
-        words %= {"count": calls}
-        if not failures:
-            return words
-        failed = ngettext("%(count)d failed", "%(count)d failed", failures)
-        failed %= {"count": failures}
-        return format_html('{}, <span class="mcp-warning">{}</span>', words, failed)
+    calls = column("calls", _("calls in 7 days"), "week_calls")
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:

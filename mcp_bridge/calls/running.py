@@ -253,7 +253,7 @@ def _sqlite_transaction(tool: str, connection: BaseDatabaseWrapper) -> Iterator[
             logger.warning(
                 "The tool %r kept the SQLite database %r locked for %.1f s, which blocked other "
                 "writers. Decorate it with transaction.non_atomic_requests and write in short "
-                "transactions (%stools.md)",
+                "transactions (%stools/transactions/)",
                 *(tool, connection.alias, seconds, DOCUMENTATION),
             )
 

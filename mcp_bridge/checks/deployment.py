@@ -1,4 +1,4 @@
-"""Checks of ``check --deploy`` and ``mcp_doctor``: whether a site is reached, and can answer."""
+"""Checks for ``check --deploy`` and ``mcp_doctor``: whether a site is reachable and works."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ from mcp_bridge.views import AsyncMCPView
 
 TABLES: Final = "mcp_bridge.E024"
 _PRIVATE_CACHES: Final = ("locmem.LocMemCache", "dummy.DummyCache")
-# What has SQLite wait for the disk once in a while, as it may be written (OFF waits for nothing).
+# PRAGMAs with which SQLite rarely waits for the disk, in any spelling (OFF never waits).
 _UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
 
 Messages = Iterator[checks.CheckMessage]
 
 
 def check_deployment(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
-    """Return what the settings have wrong for a site that others reach; asks no database."""
+    """Return messages on settings that are wrong for a public site; queries no database."""
     found = [*_hosts(), *_connections()]
     return found if awaits_tables(databases) else [*found, *_sqlite()]
 
 
 def check_service(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
-    """Return why nobody may be served, or callers not be counted, by the database and the cache."""
+    """Return messages if the database or the cache prevents serving or counting callers."""
     if databases is None or check_tables(databases):
         return []
     return [*_tools(), *_callers(), *_counting()]
 
 
 def check_tables(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
-    """Return an error if migrations wait, or cannot be read."""
+    """Return an error if migrations are unapplied or cannot be read."""
     waiting_for = lru_cache(unapplied)
     text = missing_tables(waiting_for) if databases else None
     for alias in databases or () if text is None else ():
-        # A database without any migration is not for the models of the site.
+        # A database without migrations is not for the site's models.
         if (
             connections[alias].vendor != "unknown"
             and (waiting := waiting_for(alias))
             and MigrationRecorder(connections[alias]).applied_migrations()
         ):
-            text = f"Migrations of {alias!r} wait ({len(waiting)}): {', '.join(waiting[:5])}."
+            text = f"Unapplied migrations of {alias!r} ({len(waiting)}): {', '.join(waiting[:5])}."
     hint = "Run `manage.py migrate`."
     return [] if text is None else [checks.Error(text, hint=hint, id=TABLES)]
 
 
 def missing_tables(waiting_for: Callable[[str], list[str]] = unapplied) -> str | None:
     """
-    Return why tables of this package cannot be used, as a sentence, or None.
+    Return a sentence why tables of this package cannot be used, or None.
 
-    ``waiting_for`` returns the migrations that wait for a database.
+    ``waiting_for`` returns the unapplied migrations of a database.
     """
     for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth"):
         if label not in apps.app_configs:
@@ -82,55 +82,55 @@ def missing_tables(waiting_for: Callable[[str], list[str]] = unapplied) -> str |
         alias = router.db_for_write(model)
         try:
             if any(name.startswith(f"{label}.") for name in waiting_for(alias)):
-                return f"The database has not all tables of {label}: run `manage.py migrate` first."
+                return f"Tables of {label} are missing: run `manage.py migrate` first."
         except ImproperlyConfigured:
-            # The site has no database.
+            # The site does not use a database.
             return None
         except DatabaseError as error:
             text = f"The database {alias!r} cannot be read: {first_line(error)}."
-            return f"{text} Is it there, and does DATABASES name it?"
+            return f"{text} Check that it is running and the setting DATABASES."
         except Exception as error:
-            # The graph is that of all apps, and a migration may raise anything when imported.
+            # The graph covers all apps, and importing a migration may raise anything.
             return (
-                f"The site's migrations cannot be read: {first_line(error)}. Repair that "
-                "migration; `manage.py migrate` ends in the same error."
+                f"The site's migrations cannot be read: {first_line(error)}. Fix that "
+                "migration; `manage.py migrate` fails with the same error."
             )
     return None
 
 
 def _hosts() -> Messages:
-    """Check ALLOWED_HOSTS, and what tells Django of a proxy in front of it."""
+    """Check ALLOWED_HOSTS, and the settings for a proxy in front of Django."""
     allowed = settings.ALLOWED_HOSTS
     if (allowed or not settings.DEBUG) and not validate_host(served_host(), allowed):
-        how = "has no host that a request could name" if allowed else "is empty"
+        how = "does not contain a valid host" if allowed else "is empty"
         yield checks.Error(
             f"ALLOWED_HOSTS {how}: every request is refused with an HTML page of status 400.",
-            hint="Name there the hosts in the addresses that clients use; an IPv6 address stands "
-            "in brackets: [::1].",
+            hint="Add the hosts in the addresses that clients use; put an IPv6 address in "
+            "brackets: [::1].",
             id="mcp_bridge.E022",
         )
     header = settings.SECURE_PROXY_SSL_HEADER
     if header and not str(header[0]).startswith("HTTP_"):
         name = "HTTP_" + str(header[0]).upper().replace("-", "_")
         yield checks.Error(
-            f"SECURE_PROXY_SSL_HEADER names {header[0]!r}, which no request has: Django takes "
-            "every request for plain HTTP, and refuses browsers' origins.",
-            hint=f"Write it as in request.META: ({name!r}, {header[1]!r}).",
+            f"SECURE_PROXY_SSL_HEADER names {header[0]!r}, which requests never have: Django "
+            "treats every request as plain HTTP, and refuses browsers' origins.",
+            hint=f"Use the key in request.META: ({name!r}, {header[1]!r}).",
             id="mcp_bridge.E023",
         )
 
 
 def _connections() -> Messages:
-    """Check that connections are not kept that nothing uses again."""
+    """Check that connections are not kept without being reused."""
     for connection in connections.all():
         age = connection.settings_dict["CONN_MAX_AGE"]
         if age != 0 and connection.vendor != "unknown" and _is_async() and not _is_lane():
             yield checks.Warning(
                 f"{connection.alias!r} keeps connections (CONN_MAX_AGE is {age}). Under ASGI "
-                "Django has a thread for each request, and uses none of them again.",
-                hint="Set it to 0, and pool connections in the database's driver; or serve the "
-                "endpoint by the direct lane, which uses them again "
-                f"({DOCUMENTATION}direct-lane.md).",
+                "Django uses a new thread for each request and never reuses them.",
+                hint="Set it to 0 and use connection pooling in the database driver, or serve the "
+                "endpoint through the direct lane, which reuses connections "
+                f"({DOCUMENTATION}operate/direct-lane/).",
                 id="mcp_bridge.W097",
             )
 
@@ -140,7 +140,7 @@ def _is_async() -> bool:
 
 
 def _is_lane() -> bool:
-    """Return whether ASGI_APPLICATION, if it has an attribute for that, answers without Django."""
+    """Return whether ASGI_APPLICATION is the direct lane, or has it as an attribute."""
     with suppress(Exception):
         return bool(import_string(settings.ASGI_APPLICATION).mcp_served)
     return False
@@ -152,11 +152,11 @@ def _sqlite() -> Messages:
         for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
             if is_sqlite_file(connections[alias]) and not begins_with_lock(connections[alias]):
                 yield checks.Warning(
-                    f"The SQLite database {alias!r} begins transactions without a lock for "
-                    "writing: a tool that first reads and then writes fails at once with "
-                    '"database is locked" where another call has written in between.',
+                    f"The SQLite database {alias!r} begins transactions without a write lock: a "
+                    'tool that reads before it writes fails at once with "database is locked" if '
+                    "another call wrote in between.",
                     hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; '
-                    f"see {DOCUMENTATION}installation.md#sqlite.",
+                    f"see {DOCUMENTATION}start/installation/#sqlite.",
                     id="mcp_bridge.W013",
                 )
     alias = router.db_for_write(ToolCallRecord)
@@ -166,21 +166,21 @@ def _sqlite() -> Messages:
     given = re.sub(r"\s", "", str(commands or "")).lower()
     if not all(re.search(each, given) for each in _UNHURRIED):
         yield checks.Warning(
-            f"The SQLite database {alias!r}, in which calls are recorded, waits for the disk with "
-            "each commit.",
-            hint=f'Give DATABASES[{alias!r}]["OPTIONS"] "init_command": "PRAGMA journal_mode=WAL; '
-            f'PRAGMA synchronous=NORMAL"; see {DOCUMENTATION}installation.md#sqlite.',
+            f"The SQLite database {alias!r}, which stores the call log, waits for the disk on "
+            "every commit.",
+            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; '
+            f'PRAGMA synchronous=NORMAL"; see {DOCUMENTATION}start/installation/#sqlite.',
             id="mcp_bridge.W015",
         )
 
 
 def _tools() -> Messages:
-    """Check that tools are served, not too many in one list, and by a view that suits them."""
+    """Check that tools are served, that lists are not too long, and that the view suits them."""
     discovered, served = len(registry.discovered.tools), registry.snapshot
     if not served.tools:
         yield checks.Warning(
-            f"No tool is served, of {discovered} that the code has.",
-            hint="`manage.py mcp_tools` says which there are, and why they are not served.",
+            f"None of the {discovered} tools in the code is served.",
+            hint="`manage.py mcp_tools` lists them, and why they are not served.",
             id="mcp_bridge.W096",
         )
     for name, part in served.lists().items():
@@ -188,27 +188,27 @@ def _tools() -> Messages:
     own_loops = [tool.name for tool in served.tools.values() if tool.is_async]
     if own_loops and endpoints() and not (_is_async() or _is_lane()):
         yield checks.Info(
-            f"Tools are `async def` ({', '.join(own_loops[:5])}), and the endpoint's view is not: "
-            "each call of them has an event loop of its own.",
-            hint="Where the site is served under ASGI, include mcp_bridge.urls_async.",
+            f"Tools are `async def` ({', '.join(own_loops[:5])}), but the endpoint's view is not: "
+            "each call of them runs in a separate event loop.",
+            hint="If the site is served under ASGI, include mcp_bridge.urls_async.",
             id="mcp_bridge.I004",
         )
 
 
 def _callers() -> Messages:
-    """Check that somebody can authenticate, and that anonymous callers can be told apart."""
+    """Check that callers can authenticate, and that anonymous callers are distinguished."""
     classes: list[type[Any]] = [import_string(path) for path in conf.AUTHENTICATION_CLASSES]
     has_public = registry.snapshot.has_public
     if not classes and not has_public:
         yield checks.Error(
-            "MCP_BRIDGE['AUTHENTICATION_CLASSES'] is empty and no tool is public: nobody can call.",
-            hint="Take the setting away, to use the bearer tokens of mcp_bridge.tokens, or name a "
-            "DRF authentication class there.",
+            "MCP_BRIDGE['AUTHENTICATION_CLASSES'] is empty and no tool is public: all calls fail.",
+            hint="Remove the setting to use the bearer tokens of mcp_bridge.tokens, or add a "
+            "DRF authentication class.",
             id="mcp_bridge.E026",
         )
     elif classes and all(issubclass(each, SessionAuthentication) for each in classes):
         yield checks.Warning(
-            "Only sessions authenticate: programs such as Claude Code send no cookies.",
+            "Sessions are the only authentication: programs such as Claude Code send no cookies.",
             hint="Add mcp_bridge.tokens.authentication.TokenAuthentication, or another class that "
             "reads the Authorization header, to MCP_BRIDGE['AUTHENTICATION_CLASSES'].",
             id="mcp_bridge.W028",
@@ -218,16 +218,16 @@ def _callers() -> Messages:
         known = tokens.select_related("user")
         if not has_public and not any(each.is_valid and each.user.is_active for each in known):
             yield checks.Warning(
-                "There is no valid token, and nothing else authenticates: nobody can call.",
+                "Without a valid token or other authentication, all calls fail.",
                 hint='Issue one: `manage.py mcp_token create USERNAME --name "My laptop"`.',
                 id="mcp_bridge.W029",
             )
     is_behind = settings.SECURE_PROXY_SSL_HEADER or settings.USE_X_FORWARDED_HOST
     if is_behind and api_settings.NUM_PROXIES is None and has_public:
         yield checks.Info(
-            "Anonymous callers are counted by their address, which behind a proxy is the proxy's.",
-            hint="Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies "
-            f"({DOCUMENTATION}throttling.md).",
+            "Anonymous callers are counted by address, which behind a proxy is the proxy's.",
+            hint="Set REST_FRAMEWORK['NUM_PROXIES'] to the number of proxies "
+            f"({DOCUMENTATION}access/throttling/).",
             id="mcp_bridge.I003",
         )
 
@@ -239,18 +239,18 @@ def _counting() -> Messages:
     kind = str(settings.CACHES["default"]["BACKEND"])
     if any(rates) and kind.endswith(_PRIVATE_CACHES):
         yield checks.Warning(
-            f"Tools have rates, and the default cache is {kind.rpartition('.')[2]}: each worker "
-            "counts for itself, or none does, so that a caller has a rate several times over.",
-            hint="Give CACHES['default'] a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}throttling.md). With a single worker, LocMemCache is right.",
+            f"Tools have rates, but the default cache is {kind.rpartition('.')[2]}: each worker "
+            "counts separately or not at all, so callers can exceed a rate several times.",
+            hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
+            f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is enough.",
             id="mcp_bridge.W098",
         )
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)
     except Exception as exception:
         yield checks.Error(
-            f"The default cache cannot be written ({type(exception).__name__}: {exception}): "
-            f"calls count as THROTTLE_WITHOUT_CACHE says ({conf.THROTTLE_WITHOUT_CACHE!r}).",
-            hint="Start the cache, and look at CACHES['default'].",
+            f"The default cache is not writable ({type(exception).__name__}: {exception}): calls "
+            f"are handled by THROTTLE_WITHOUT_CACHE ({conf.THROTTLE_WITHOUT_CACHE!r}).",
+            hint="Start the cache, and check CACHES['default'].",
             id="mcp_bridge.E025",
         )

@@ -1,7 +1,7 @@
 """
-Checks of marked functions beside their tools: W033, W034, W035, W039.
+Checks of marked functions outside their tools: W033, W034, W035, W039.
 
-The procedures that the URLconf serves as well hold to their own ``auth`` there, and to no mark.
+Procedures that the URLconf also serves are protected there by their ``auth``, not by marks.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from mcp_bridge.sources.marked import MarkedFunction, location
 
 _CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
 NOT_REGISTERED: Final = (
-    "is marked and not registered: no server of the URLconf or of a module that is imported has it"
+    "is marked but not registered with any server of the URLconf or of an imported module"
 )
 
 
 def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
-    """Return warnings of procedures that are open beside the endpoint, and of lost marks."""
+    """Return warnings of procedures exposed outside the endpoint, and of lost marks."""
     unread = _unread_marks()
     found: list[checks.CheckMessage] = [*_beside_the_endpoint()]
     read_elsewhere = [each.function for each in unread]
     found += (
         checks.Warning(
-            f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is no tool.",
-            hint="Put @server.register_procedure over @mcp_tool, or move the function to the "
-            "module mcp_tools of its app; or take the mark off.",
+            f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is not a tool.",
+            hint="Put @server.register_procedure above @mcp_tool, move the function to the "
+            "module mcp_tools of its app, or remove the mark.",
             id="mcp_bridge.W034",
         )
         for function in lost_marks()
@@ -48,8 +48,8 @@ def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
         where = ", ".join(f"{each.name} ({location(each.function)})" for each in unread)
         message = checks.Warning(
             f"Modules {MODULE} of apps have marks that no source reads: {cut(where, 300)}.",
-            hint="Take \"functions\": None out of MCP_BRIDGE['SOURCES']. If they are not to be "
-            "tools, name mcp_bridge.W039 in SILENCED_SYSTEM_CHECKS.",
+            hint="Remove \"functions\": None from MCP_BRIDGE['SOURCES']. If they should not be "
+            "tools, add mcp_bridge.W039 to SILENCED_SYSTEM_CHECKS.",
             id="mcp_bridge.W039",
         )
         found.append(message)
@@ -57,14 +57,14 @@ def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
 
 
 def lost_marks() -> list[FunctionType]:
-    """Return the marked functions that are registered nowhere, and that no source has found."""
+    """Return the marked functions that are not registered, and that sources did not find."""
     lost = modernrpc.unregistered()
     if not lost:
-        # Reading the sources takes longer.
+        # Cheaper than reading the sources.
         return []
     found = registry.discovered
     codes = {tool.code for tool in found}
-    # A source has also found a function if it reports why that cannot be a tool.
+    # A function in a source's message was found too.
     said = "".join(message.msg for message in found.messages)
     return [
         each
@@ -75,7 +75,7 @@ def lost_marks() -> list[FunctionType]:
 
 
 def _beside_the_endpoint() -> Iterator[checks.CheckMessage]:
-    """Warn of procedures that are called at addresses of the URLconf where marks do not hold."""
+    """Warn of procedures at URLs where marks do not apply."""
     for addresses, served in modernrpc.served_procedures():
         unguarded, confused = [], []
         for procedure, options in served.items():
@@ -86,29 +86,29 @@ def _beside_the_endpoint() -> Iterator[checks.CheckMessage]:
                 confused.append(f"{modernrpc.where_is(procedure)}: {parameter}")
         if unguarded:
             yield checks.Warning(
-                f"Whoever reaches {addresses} (URLconf) may call there what marks limit: "
-                f"{'; '.join(unguarded)}. These hold at the MCP endpoint alone, and neither the "
-                "procedures nor their server have an `auth` of their own.",
-                hint="Give auth= to server.register_procedure() or RpcServer(); or take the "
-                f"server's view out of the URLconf and name the server: {modernrpc.NAME_SERVER}. "
-                "Where middleware or a decorator of the view keeps out who may not call, name "
-                "mcp_bridge.W033 in SILENCED_SYSTEM_CHECKS.",
+                f"Anyone who can reach {addresses} (URLconf) can call there what marks restrict: "
+                f"{'; '.join(unguarded)}. Marks apply only to the MCP endpoint, and neither these "
+                "procedures nor their server have `auth`.",
+                hint="Pass auth= to server.register_procedure() or RpcServer(); or remove the "
+                f"server's view from the URLconf and name the server: {modernrpc.NAME_SERVER}. "
+                "If middleware or a decorator restricts access to the view, add mcp_bridge.W033 "
+                "to SILENCED_SYSTEM_CHECKS.",
                 id="mcp_bridge.W033",
             )
         if confused:
             yield checks.Warning(
-                f"At {addresses} (URLconf) callers give the parameter annotated Context "
-                f"themselves, as any JSON they like: {'; '.join(confused)}.",
-                hint="Take the request from context_target in its place, which both addresses "
-                "fill; or take the server's view out of the URLconf and name the server: "
+                f"At {addresses} (URLconf) callers pass the parameter annotated Context "
+                f"themselves, as any JSON: {'; '.join(confused)}.",
+                hint="Use context_target to receive the request instead, which works at both "
+                "addresses; or remove the server's view from the URLconf and name the server: "
                 f"{modernrpc.NAME_SERVER}.",
                 id="mcp_bridge.W035",
             )
 
 
 def _context_of(function: Callable[..., Any]) -> str | None:
-    """Return the name of the parameter that takes the Context, where it must be given."""
-    # A signature that cannot be read is reported as such.
+    """Return the name of the parameter for the Context, if it is required."""
+    # Unreadable signatures are reported elsewhere.
     with suppress(Exception):
         name = Signature.of(function).context
         if name and inspect.signature(function).parameters[name].default is inspect.Parameter.empty:
@@ -117,9 +117,9 @@ def _context_of(function: Callable[..., Any]) -> str | None:
 
 
 def _unread_marks() -> list[MarkedFunction]:
-    """Return the marks in modules ``mcp_tools`` of apps, if SOURCES has no source for these."""
+    """Return the marks in modules ``mcp_tools`` of apps, if SOURCES lacks a source for them."""
     for alias in conf.sources:
-        # A source that cannot be made is reported as such.
+        # Sources that cannot be created are reported elsewhere.
         with suppress(Exception):
             if isinstance(make_source(alias), FunctionSource):
                 return []

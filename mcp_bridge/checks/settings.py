@@ -1,4 +1,4 @@
-"""Checks of the keys and values of MCP_BRIDGE (E001, E002), and of what it names (E008)."""
+"""Checks of the keys and values of MCP_BRIDGE (E001, E002), and of the paths in it (E008)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mcp_bridge.conf import DOCUMENTATION, Audit, Conf, conf
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.base import first_line
 
-# Their models would belong to mcp_bridge itself, and have no table, where they are not installed.
+# Without the app, importing its models would assign them to mcp_bridge, without tables.
 _APPS: Final = ("mcp_bridge.tokens", "mcp_bridge.oauth")
 
 
 def check_settings(**kwargs: object) -> list[checks.CheckMessage]:
-    """Return an error for each wrong key, value and dotted path of MCP_BRIDGE."""
+    """Return an error for each invalid key, value and dotted path of MCP_BRIDGE."""
     given = getattr(settings, "MCP_BRIDGE", {})
     if not isinstance(given, dict):
         return [_wrong("MCP_BRIDGE must be a dict")]
@@ -42,16 +42,16 @@ def check_settings(**kwargs: object) -> list[checks.CheckMessage]:
 
 
 def _check_calls_at_once(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
-    """Check that one caller cannot have all the calls that a process runs at once."""
+    """Check that one caller cannot use all concurrent calls of a process."""
     keys = ("MAX_CONCURRENT_CALLS", "MAX_PROCESS_CALLS")
     if any(_errors(hints[key], getattr(conf, key)) for key in keys):
         return
     of_caller, of_all = conf.MAX_CONCURRENT_CALLS, conf.MAX_PROCESS_CALLS
     if of_all is not None and of_all > 1 and (of_caller is None or of_caller >= of_all):
-        one = "without a limit" if of_caller is None else f"{of_caller}"
+        one = "unlimited" if of_caller is None else f"{of_caller}"
         yield checks.Warning(
-            f"MCP_BRIDGE['MAX_CONCURRENT_CALLS'] is {one}, and MAX_PROCESS_CALLS {of_all}: one "
-            "caller with that many slow calls leaves none to all others.",
+            f"MCP_BRIDGE['MAX_CONCURRENT_CALLS'] is {one} and MAX_PROCESS_CALLS is {of_all}: one "
+            "caller with that many slow calls blocks all others.",
             hint=f"Set MAX_CONCURRENT_CALLS to less than {of_all}, or MAX_PROCESS_CALLS to more.",
             id="mcp_bridge.W024",
         )
@@ -60,19 +60,19 @@ def _check_calls_at_once(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessa
 def _section(
     place: str, hints: Mapping[str, Any], given: Mapping[str, object]
 ) -> Iterator[checks.CheckMessage]:
-    """Check that the keys that are given are known, and their values of the types in ``hints``."""
+    """Check that the given keys are known, and that their values match ``hints``."""
     for key, value in given.items():
         if key not in hints:
             meant = did_you_mean(str(key), hints)
             yield checks.Error(
-                f"{place} has no key {key!r}.",
-                hint=f"{meant} Its keys are: {', '.join(hints)}.".lstrip(),
+                f"Unknown key {key!r} in {place}.",
+                hint=f"{meant} Valid keys: {', '.join(hints)}.".lstrip(),
                 id="mcp_bridge.E001",
             )
             continue
         for error in _errors(hints[key], value):
             path = "".join(f"[{part!r}]" for part in error["loc"])
-            # pydantic names the class Sequence here.
+            # pydantic's message has the class name Sequence here.
             is_list = error["type"] in ("is_instance_of", "sequence_str")
             rule = "be a list" if is_list else error["msg"].partition(" should ")[2]
             wrong = f"must {rule}, not {cut(repr(error['input']), 100)}"
@@ -80,15 +80,15 @@ def _section(
                 case "value_error":
                     wrong = str(error["ctx"]["error"])
                 case "missing":
-                    wrong = "must be given"
+                    wrong = "is required"
                 case "extra_forbidden":
-                    wrong = "is no option there is"
+                    wrong = "is not a valid option"
             yield _wrong(f"{place}[{key!r}]{path} {wrong}")
 
 
 def _errors(hint: Any, value: object) -> list[ErrorDetails]:
-    """Return what pydantic finds wrong with a value of that type, in strict mode."""
-    # A text may be a lazy translation.
+    """Return pydantic's errors for a value of a type, in strict mode."""
+    # Lazy translations count as text.
     plain = str(value) if isinstance(value, Promise) else value
     try:
         TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(plain)
@@ -98,19 +98,19 @@ def _errors(hint: Any, value: object) -> list[ErrorDetails]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" if a known name is similar to ``name``, or ""."""
+    """Return " Did you mean 'x'?" if a known name is similar to ``name``, else ""."""
     close = get_close_matches(name, sorted(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _wrong(sentence: str) -> checks.CheckMessage:
-    hint = f"See {DOCUMENTATION}settings.md."
+    hint = f"See {DOCUMENTATION}reference/settings/."
     return checks.Error(f"{sentence}.", hint=hint, id="mcp_bridge.E002")
 
 
 def import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
     """Check that a dotted path can be imported."""
-    # First, since importing models of an app that is not installed says something else.
+    # Checked first, since importing models of an app that is not installed gives a worse message.
     app = next((each for each in _APPS if path.startswith(f"{each}.")), None)
     homeless = app is not None and not apps.is_installed(app)
     try:
@@ -118,7 +118,7 @@ def import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
             raise ImportError(f"{app} is not in INSTALLED_APPS")
         import_string(path)
     except Exception as exception:
-        hint = "Give a dotted path, and put the app it lives in into INSTALLED_APPS."
+        hint = "Use a dotted path, and add its app to INSTALLED_APPS."
         yield checks.Error(
             f"{place} names {path!r}, which cannot be imported: {first_line(exception)}.",
             hint=f'Add "{app}" to INSTALLED_APPS.' if homeless else hint,

@@ -1,4 +1,4 @@
-"""Checks of the tools that the sources found, of what they run on, and of their throttles."""
+"""Checks of the tools that the sources found, their permissions and their throttles."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, re
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 _RECENT: Final = timedelta(days=7)
 
-# Those that a command names (Django, "Database checks"): others are not asked.
+# The databases that a command selects (Django, "Database checks"); others are not queried.
 Databases = Sequence[str] | None
 
 logger = get_logger("mcp_bridge.checks")
 
 
 def check_tools(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
-    """Return what is wrong with the tools, those that the sources left out included."""
+    """Return the problems of all tools, including those that sources omitted."""
     if awaits_tables(databases):
         return []
-    # Read anew, and kept for the requests that follow.
+    # Read again, and kept for the requests that follow.
     registry.reload()
     tools = registry.discovered
     return [
         *tools.messages,
         *_permissions(tools),
-        # Infos are shown where somebody asks for them, and not on each start of the site.
+        # Infos are shown by `mcp_tools --lint`, not on each start of the site.
         *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
         *_toolsets(tools),
@@ -59,21 +59,21 @@ def check_tools(databases: Databases = None, **kwargs: object) -> list[checks.Ch
 
 
 def awaits_tables(databases: Databases) -> bool:
-    """Return whether tools cannot be made yet: their types may use tables that are not made."""
-    # Commands name databases: migrate, and any other from Django 6.1 on.
+    """Return whether tools cannot be built yet, since tables for their types may be missing."""
+    # Commands that select databases: migrate, and all others from Django 6.1 on.
     if not (databases and has_database()):
         return False
     using = router.db_for_write(ToolSetting)
     try:
         return using not in databases or not is_migrated(using)
     except Exception:
-        # A database or a migration cannot be read, so that migrate cannot go on either.
-        logger.debug("Whether migrations wait cannot be read", exc_info=True)
+        # An unreadable database or migration also stops migrate.
+        logger.debug("Cannot determine whether migrations are unapplied", exc_info=True)
         return False
 
 
 def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
-    """Warn of permissions of marks that ``migrate`` does not make, computed without a database."""
+    """Warn of permissions in marks that ``migrate`` does not create; queries no database."""
     declared: set[str] = set()
     for options in (model._meta for model in apps.get_models()):
         actions = (get_permission_codename(each, options) for each in options.default_permissions)
@@ -84,10 +84,10 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     user_model = get_user_model()
     if asking and not hasattr(user_model, "has_perm"):
         yield checks.Warning(
-            f"{user_model._meta.label} has no has_perm(), so that nobody has a permission, and "
-            f"nobody may call {cut(', '.join(asking), 300)}.",
-            hint="Give the user model django.contrib.auth.models.PermissionsMixin, or a has_perm() "
-            "of its own.",
+            f"{user_model._meta.label} lacks has_perm(), so users lack all permissions, and "
+            f"the tools {cut(', '.join(asking), 300)} cannot be called.",
+            hint="Add django.contrib.auth.models.PermissionsMixin or a has_perm() method to the "
+            "user model.",
             id="mcp_bridge.W025",
         )
     for tool in tools:
@@ -96,41 +96,41 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
                 continue
             label, dot, _ = permission.partition(".")
             if not dot:
-                why = "which has no app label"
+                why = "which lacks an app label"
             elif label not in labels:
-                why = f"but {label!r} is no installed app's label"
+                why = f"but {label!r} is not the label of an installed app"
             else:
                 why = f"which no model declares in the app {label!r}"
             yield checks.Warning(
-                f"The tool {tool.name!r} ({tool.source}) asks for the permission {permission!r}, "
-                f"{why}: where nobody has made it by hand, only superusers have it.",
-                hint=f"{_nearest(permission, declared)} Give app_label.codename of a permission "
-                "that a model declares (in Meta, or by default: add, change, delete, view). Where "
-                "permissions are made at run time, name mcp_bridge.W011 in "
+                f"The tool {tool.name!r} ({tool.source}) requires the permission {permission!r}, "
+                f"{why}: unless it was created by hand, only superusers have it.",
+                hint=f"{_nearest(permission, declared)} Use app_label.codename of a permission "
+                "that a model declares (in Meta, or by default: add, change, delete, view). If "
+                "permissions are created at run time, add mcp_bridge.W011 to "
                 "SILENCED_SYSTEM_CHECKS.".lstrip(),
                 id="mcp_bridge.W011",
             )
 
 
 def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
-    """Warn of what TOOLSETS names and the code does not have."""
-    # Candidates too, which nobody may have switched on yet.
+    """Warn of names in TOOLSETS that do not match a tool."""
+    # Including candidates, which may not be enabled yet.
     aliases = {tool.name: tool.source_alias for tool in (*tools.candidates.values(), *tools)}
     known = [*aliases, *(f"source:{alias}" for alias in conf.sources)]
     for name, options in conf.toolsets.items():
         for pattern in unmatched(options, aliases.items()):
             meant = did_you_mean(pattern, known)
             yield checks.Warning(
-                f"MCP_BRIDGE['TOOLSETS'][{name!r}] names {pattern!r}, and no tool of the code is "
-                "called so.",
-                hint=f"{meant} Give a tool's name as `manage.py mcp_tools` lists it, a pattern "
+                f"MCP_BRIDGE['TOOLSETS'][{name!r}] contains {pattern!r}, which does not match any "
+                "tool.",
+                hint=f"{meant} Use a tool's name as `manage.py mcp_tools` lists it, a pattern "
                 "such as 'articles_*', or 'source:' and a key of SOURCES.".lstrip(),
                 id="mcp_bridge.W095",
             )
 
 
 def _nearest(permission: str, declared: set[str]) -> str:
-    """Return a question whether a similar permission was meant, one of the same app if it can."""
+    """Return a question with a similar permission, preferably of the same app, or ""."""
     label, codename = permission.partition(".")[0], permission.rpartition(".")[2]
     for names in ({each for each in declared if each.startswith(f"{label}.")}, declared):
         known = {each.partition(".")[2]: each for each in sorted(names)}
@@ -140,12 +140,12 @@ def _nearest(permission: str, declared: set[str]) -> str:
 
 
 def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:
-    """Check throttle classes, and where all can be used, the rates of settings and marks."""
+    """Check throttle classes and, if all are usable, the rates of settings and marks."""
     errors = [(path, text) for path in conf.THROTTLE_CLASSES if (text := _class_error(path))]
     for path, text in errors:
         yield checks.Error(
-            f"MCP_BRIDGE['THROTTLE_CLASSES'] names {path!r}, which {text}.",
-            hint="Give the path of a DRF throttle class, and its scope a rate in "
+            f"MCP_BRIDGE['THROTTLE_CLASSES'] contains {path!r}, which {text}.",
+            hint="Use the path of a DRF throttle class, and set a rate for its scope in "
             "MCP_BRIDGE['THROTTLE_RATES'].",
             id="mcp_bridge.E020",
         )
@@ -155,71 +155,71 @@ def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     rates, marks = conf.THROTTLE_RATES, {tool.options.throttle for tool in tools}
     names = {EVERY_TOOL, *tools.tools}
     yield from _unset_rates(tools)
-    # The scopes of a ScopedRateThrottle are those of views, which are not known here.
+    # A ScopedRateThrottle takes its scopes from views, which are unknown here.
     if not any(issubclass(each, ScopedRateThrottle) for each in classes):
         known = names | marks | {getattr(each, "scope", None) for each in classes}
         for name in filter(lambda name: name not in known, rates):
             yield checks.Warning(
-                f"MCP_BRIDGE['THROTTLE_RATES'] names {name!r}, which is no tool, no rate of a "
-                "mark and no scope of a class in THROTTLE_CLASSES.",
-                hint="Names of tools are those that manage.py mcp_tools shows.",
+                f"MCP_BRIDGE['THROTTLE_RATES'] contains {name!r}, which is not a tool, a rate in a "
+                "mark, or the scope of a class in THROTTLE_CLASSES.",
+                hint="`manage.py mcp_tools` lists the names of tools.",
                 id="mcp_bridge.W020",
             )
     rated = any(marks) or not names.isdisjoint(rates)
     counts = [issubclass(each, ToolRateThrottle) for each in classes]
     if rated and not any(counts):
         yield checks.Warning(
-            "Tools have rates that nothing keeps: THROTTLE_CLASSES has no ToolRateThrottle.",
+            "Rates of tools are not enforced: THROTTLE_CLASSES lacks a ToolRateThrottle.",
             hint="Add mcp_bridge.access.throttling.ToolRateThrottle to "
             "MCP_BRIDGE['THROTTLE_CLASSES'].",
             id="mcp_bridge.W021",
         )
     if (rated or not all(counts)) and _may_hang():
         yield checks.Warning(
-            "Calls are counted in a Redis without a timeout: should it hang, so does every call.",
-            hint="Give CACHES['default']['OPTIONS'] a socket_timeout and a socket_connect_timeout "
-            f"of 0.3 seconds; see {DOCUMENTATION}throttling.md#the-cache.",
+            "Calls are counted in a Redis without a timeout: if it hangs, every call hangs.",
+            hint="Set socket_timeout and socket_connect_timeout in CACHES['default']['OPTIONS'] "
+            f"to 0.3 seconds; see {DOCUMENTATION}access/throttling/#the-cache.",
             id="mcp_bridge.W022",
         )
 
 
 def _class_error(path: str) -> str | None:
-    """Return what is wrong with a path of THROTTLE_CLASSES, or None."""
+    """Return the problem with a path in THROTTLE_CLASSES, or None."""
     try:
         if not issubclass(found := import_string(path), BaseThrottle):
-            return "is no subclass of BaseThrottle"
+            return "is not a subclass of BaseThrottle"
         throttle = make_throttle(found)
     except Exception as exception:
         return f"cannot be used ({type(exception).__name__}: {exception})"
     scoped = isinstance(throttle, ScopedRateThrottle)
     if isinstance(throttle, SimpleRateThrottle) and not scoped and throttle.rate is None:
-        return f"limits nothing: its scope {throttle.scope!r} has no rate"
+        return f"has no effect: its scope {throttle.scope!r} lacks a rate"
     return None
 
 
 def _unset_rates(tools: Snapshot) -> Iterator[checks.Error]:
-    """Yield the errors of marks that name a rate which THROTTLE_RATES does not have."""
+    """Yield errors for marks that name a rate which THROTTLE_RATES lacks."""
     for tool in tools:
         name = tool.options.throttle
         if not name or "/" in name or name in conf.THROTTLE_RATES:
             continue
-        hint = f'Add {name!r} there, or write a rate in the mark: mcp_tool(throttle="20/min").'
+        hint = f'Add {name!r} to it, or use a rate in the mark: mcp_tool(throttle="20/min").'
         if re.search(r"[\d\s]", name):
             hint = (
-                f"{name!r} is no rate, so it is taken for a name. Write a number, a slash and s, "
-                'min, hour or day: mcp_tool(throttle="20/min"). If it is a name, give it a rate '
-                "there."
+                f"{name!r} is not a rate, so it is read as a name. Use a number, a slash and s, "
+                'min, hour or day: mcp_tool(throttle="20/min"). If it is a name, add a rate for '
+                "it."
             )
         yield checks.Error(
-            f"The tool {tool.name!r} ({tool.source}) has the rate {name!r}, which "
-            "MCP_BRIDGE['THROTTLE_RATES'] does not have: every call of it fails.",
+            f"The tool {tool.name!r} ({tool.source}) uses the rate {name!r}, which is not in "
+            "MCP_BRIDGE['THROTTLE_RATES']: every call of it fails.",
             hint=hint,
             id="mcp_bridge.E021",
         )
 
 
 def _may_hang() -> bool:
-    """Return whether the default cache is a Redis without a timeout for its answers."""
+    """Return whether the default cache is a Redis without a socket timeout."""
     config = settings.CACHES.get("default", {})
     if config.get("BACKEND") not in _REDIS:
         return False
@@ -230,7 +230,7 @@ def _may_hang() -> bool:
 
 
 def _locks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
-    """Warn of tools that act and whose calls took long of late, in a transaction on SQLite."""
+    """Warn of writing tools with recent slow calls in a transaction on SQLite."""
     if not is_sqlite_file(connections[DEFAULT_DB_ALIAS]):
         return
     locking = {
@@ -248,9 +248,9 @@ def _locks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
         yield checks.Warning(
             f"The tool {row['tool']!r} ({locking[row['tool']].source}) took up to "
             f"{row['most'] / 1000:.1f} s in a transaction ({row['calls']} of its calls in the last "
-            f"7 days took more than {LONG:g} s), in which nobody else can write to the SQLite "
+            f"7 days took more than {LONG:g} s), which blocks all other writes to the SQLite "
             f"database {DEFAULT_DB_ALIAS!r}.",
-            hint="Put it under django.db.transaction.non_atomic_requests and have it write in "
-            f"short transactions of its own; see {DOCUMENTATION}tools.md.",
+            hint="Apply django.db.transaction.non_atomic_requests to it and write in short "
+            f"transactions; see {DOCUMENTATION}tools/transactions/.",
             id="mcp_bridge.W016",
         )

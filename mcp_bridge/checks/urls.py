@@ -1,4 +1,4 @@
-"""Where the URLconf serves the endpoint; checks of that (W030, W031, W038), and of CORS (W032)."""
+"""The endpoint's URLs; checks of these (W030, W031, W038), and of CORS (W032)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from django.utils.regex_helper import normalize
 from mcp_bridge.conf import conf
 from mcp_bridge.views import MCPView
 
-NO_ADDRESS: Final = "No address of the URLconf serves the MCP endpoint"
+NO_ADDRESS: Final = "The URLconf does not serve the MCP endpoint"
 ADD_ADDRESS: Final = (
-    'Add path("", include("mcp_bridge.urls")) to the URLconf, before a pattern that takes every '
-    'address; or path("models/mcp", MCPView.as_view()) for an address of your own.'
+    'Add path("", include("mcp_bridge.urls")) to the URLconf, before any catch-all pattern, '
+    'or path("models/mcp", MCPView.as_view()) for a different address.'
 )
 
 
 class _Place(NamedTuple):
-    """The view of the endpoint at an address, and what answers there; None for a pattern."""
+    """The endpoint's view at an address, and the view that answers there (None for patterns)."""
 
     view: type[MCPView]
     match: ResolverMatch | None
@@ -37,22 +37,22 @@ class _Place(NamedTuple):
 
 
 def endpoints() -> dict[str, type[MCPView]]:
-    """Return the views of the endpoint by address; where that varies, a pattern stands for it."""
+    """Return the endpoint's views by address; addresses that vary are given as patterns."""
     return {address: place.view for address, place in _places().items()}
 
 
 def reachable() -> dict[str, ResolverMatch]:
-    """Return the addresses that do not vary at which the endpoint answers, each with its match."""
+    """Return the fixed addresses at which the endpoint answers, each with its match."""
     places = _places().items()
     return {address: each.match for address, each in places if each.match and each.is_reached}
 
 
 def _places() -> dict[str, _Place]:
-    """Return what is known of each address of the endpoint, for a request without a language."""
+    """Return the endpoint's addresses, for a request without a language."""
     code = settings.LANGUAGE_CODE
     _, prefixes_default = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
     if prefixes_default and "django.middleware.locale.LocaleMiddleware" in settings.MIDDLEWARE:
-        # It activates one of LANGUAGES, such as "en" for "en-us".
+        # Activates one of LANGUAGES, such as "en" for "en-us".
         with suppress(LookupError):
             code = translation.get_supported_language_variant(code)
     with translation.override(code):
@@ -62,9 +62,9 @@ def _places() -> dict[str, _Place]:
 def _served(
     resolver: URLResolver, prefix: str, *, is_localized: bool = False
 ) -> Iterator[tuple[str, _Place]]:
-    """Yield the addresses of the endpoint, and their places; ``prefix`` is a regular expression."""
+    """Yield the endpoint's addresses and places; ``prefix`` is a regular expression."""
     for each in resolver.url_patterns:
-        # As Django's own resolver joins them.
+        # Joined like Django's resolver does.
         regex = prefix + each.pattern.regex.pattern.removeprefix("^")
         if isinstance(each, URLResolver):
             pattern = each.pattern
@@ -73,7 +73,7 @@ def _served(
         elif view := _view_class(each.callback):
             ((template, parameters), *_) = normalize(regex)
             if "|" in regex and not template:
-                # Of alternatives Django makes no address.
+                # Django cannot reverse alternatives.
                 template, parameters = f"%({regex})s", [regex]
             address, match = f"/{template}" if parameters else f"/{template % ()}", None
             with suppress(Resolver404):
@@ -82,7 +82,7 @@ def _served(
 
 
 def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
-    """Return warnings of an endpoint without an address, or whose address is another view's."""
+    """Return warnings of an endpoint without a URL, or hidden by another view."""
     places = _places()
     if not places:
         return [checks.Warning(f"{NO_ADDRESS}.", hint=ADD_ADDRESS, id="mcp_bridge.W030")]
@@ -94,7 +94,7 @@ def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
     found: list[checks.CheckMessage] = [
         checks.Warning(
             f"The address {', '.join(those)} of the MCP endpoint is answered by {answers}, which "
-            "stands before it in the URLconf.",
+            "precedes it in the URLconf.",
             hint='Put path("", include("mcp_bridge.urls")), or your own path of the endpoint, '
             "before that pattern.",
             id="mcp_bridge.W031",
@@ -103,10 +103,9 @@ def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
     ]
     if below := [address for address, place in places.items() if place.is_localized]:
         localized = checks.Warning(
-            f"The MCP endpoint is below i18n_patterns() ({', '.join(below)}): its address is "
-            "another one in each language, and clients keep one.",
-            hint='Take include("mcp_bridge.urls") out of i18n_patterns(), and put it into '
-            "urlpatterns itself.",
+            f"The MCP endpoint is below i18n_patterns() ({', '.join(below)}): its address differs "
+            "between languages, but clients use one.",
+            hint='Move include("mcp_bridge.urls") from i18n_patterns() to urlpatterns.',
             id="mcp_bridge.W038",
         )
         found.append(localized)
@@ -114,7 +113,7 @@ def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
 
 
 def _view_class(view: object) -> type[MCPView] | None:
-    """Return the class of a view of the endpoint; decorators keep it, as they copy attributes."""
+    """Return the class of an endpoint's view; decorators preserve it by copying attributes."""
     found = getattr(view, "view_class", None)
     return found if isinstance(found, type) and issubclass(found, MCPView) else None
 
@@ -129,10 +128,10 @@ def _origins(addresses: Iterable[str]) -> Iterator[checks.CheckMessage]:
     refused = [origin for origin in origins if origin not in conf.ALLOWED_ORIGINS]
     if refused:
         yield checks.Warning(
-            "CORS_ALLOWED_ORIGINS has origins whose calls the MCP endpoint refuses (403), since "
-            f"MCP_BRIDGE['ALLOWED_ORIGINS'] does not name them: {', '.join(map(repr, refused))}.",
-            hint="Add those that may call the endpoint to MCP_BRIDGE['ALLOWED_ORIGINS']. If others "
-            "should not, leave the endpoint out of CORS_URLS_REGEX, or name mcp_bridge.W032 in "
+            "CORS_ALLOWED_ORIGINS has origins that the MCP endpoint refuses (403), since they are "
+            f"not in MCP_BRIDGE['ALLOWED_ORIGINS']: {', '.join(map(repr, refused))}.",
+            hint="Add those that may call the endpoint to MCP_BRIDGE['ALLOWED_ORIGINS']. For the "
+            "others, exclude the endpoint from CORS_URLS_REGEX, or add mcp_bridge.W032 to "
             "SILENCED_SYSTEM_CHECKS.",
             id="mcp_bridge.W032",
         )

@@ -1,1 +1,1 @@
-"""Threads, event loops, and how many requests run at once."""
+"""Threads, event loops, and limits of concurrent requests."""

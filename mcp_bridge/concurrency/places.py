@@ -1,15 +1,15 @@
 """
-Where the one coroutine that answers a request goes on, in a thread or on an event loop.
+Switches the coroutine that answers a request between a thread and an event loop.
 
-What may block goes on in the thread of the request after ``await in_thread()``, and what needs an
-event loop on one after ``await on_loop()``. Both cost nothing where the coroutine is there already.
-``drive`` runs such a coroutine for a caller that has no event loop, as under WSGI: it stays in the
-caller's thread, and a part on a loop runs under asgiref's ``async_to_sync``. ``alternate`` runs it
-on an event loop: parts that follow one another in the thread do so without coming back, since a
-change takes longer than all else of a short call.
+``await in_thread()`` continues in the thread of the request, for code that may block, and
+``await on_loop()`` on an event loop. Both cost nothing if the coroutine is there already.
+``drive`` runs such a coroutine for a caller without an event loop, as under WSGI: it stays in the
+caller's thread, and parts on a loop run under asgiref's ``async_to_sync``. ``alternate`` runs it
+on an event loop; consecutive parts in the thread do not return to the loop in between, since a
+switch takes longer than the rest of a short call.
 
-Slots bound how much a process does at once: calls of tools, and requests outside of these. Each
-counts from when it is taken until it is freed, whatever thread or event loop that is on.
+Slots limit how much a process does at once: calls of tools, and requests outside of calls. A slot
+counts from when it is taken until it is freed, on any thread or event loop.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from mcp_bridge.protocol.errors import BusyError, TooManyRequestsError
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What a coroutine yields to say where it goes on; nothing else yields these.
+# Yielded by a coroutine to switch; no other code yields these.
 _THREAD: Final = object()
 _LOOP: Final = object()
-# The part of a coroutine that runs in this thread, if one does.
+# The part of a coroutine that runs in this thread, if any.
 _here: Final = threading.local()
 
-# Who calls: what it is (a user, a credential, an address), and which one.
+# The kind of caller (user, credential, address) and its key.
 Caller: TypeAlias = tuple[str, str]
-# For how many seconds a request waits for its slot, and after how many one may come again.
+# Seconds that a request waits for its slot, and the Retry-After once that has passed.
 PATIENCE: Final = 10
 _RETRY: Final = 5
 
-# How many calls run now in this process, by caller, and of all; who has none is not in it.
+# Running calls in this process, by caller and in total; idle callers are not in the dict.
 _running: Final[dict[Caller, int]] = {}
 _all = 0
 _lock: Final = Lock()
-# The slots of requests of each event loop, of which a process has one, and how many there are.
+# Request slots by event loop (a process has one loop), with their number.
 _slots: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, asyncio.Semaphore]]] = (
     WeakKeyDictionary()
 )
@@ -59,45 +59,45 @@ _slots: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, asyncio.Se
 
 @coroutine
 def in_thread() -> Generator[object, None, None]:
-    """Go on in the thread of the request, where code may block and query the database."""
+    """Continue in the thread of the request, where code may block and query the database."""
     if _get_running_loop() is not None:
         yield _THREAD
 
 
 @coroutine
 def on_loop() -> Generator[object, None, None]:
-    """Go on on the event loop. Raises CancelledError where the client has gone meanwhile."""
+    """Continue on the event loop. Raises CancelledError if the client has disconnected."""
     if _get_running_loop() is None:
         yield _LOOP
 
 
 def check_cancelled() -> None:
-    """Raise CancelledError in a thread if the client has gone meanwhile."""
+    """Raise CancelledError, in a thread, if the client has disconnected."""
     part: _Part[Any] | None = getattr(_here, "part", None)
     if part is not None and part.client_has_gone:
         raise asyncio.CancelledError
 
 
 def never_blocks(function: F) -> F:
-    """Mark a function that neither blocks nor queries the database: it may run on an event loop."""
+    """Mark a function that neither blocks nor queries the database; it may run on a loop."""
     function.never_blocks = True  # type: ignore[attr-defined]
     return function
 
 
 def may_block(*functions: object) -> bool:
-    """Return whether one of the functions has no mark of ``never_blocks``, as those of a site."""
+    """Return whether a function lacks the ``never_blocks`` mark, as functions of a site do."""
     return any(not hasattr(each, "never_blocks") for each in functions)
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that says where it goes on, in this thread; return what it returns."""
+    """Run a coroutine that switches, in this thread; return its result."""
     try:
-        # It asks for a thread if an event loop runs in this one, as in tests with Playwright.
+        # It yields _THREAD if an event loop runs in this thread, as in tests with Playwright.
         while work.send(None) is _THREAD:
             pass
     except StopIteration as ended:
         return cast(T, ended.value)
-    # What follows in the thread comes back to this one.
+    # Later parts in the thread run in this one.
     return async_to_sync(_alternate)(work)
 
 
@@ -106,12 +106,12 @@ def alternate(
     work: Coroutine[Any, Any, T], slot: RequestSlot | None = None
 ) -> Generator[Any, Any, T]:
     """
-    Run a coroutine that says where it goes on, from an event loop; return what it returns.
+    Run a coroutine that switches, from an event loop; return its result.
 
-    It begins on the loop. A part in the thread is never broken off: where the client has gone,
-    CancelledError is raised after that part, in the coroutine if it has not ended with it. The
-    thread is that of asgiref's ``sync_to_async``, one for each request, which needs the ``slot``
-    for it if there is one: BusyError is raised in the coroutine that gets none.
+    It begins on the loop. A part in the thread is never interrupted: if the client disconnects,
+    CancelledError is raised in the coroutine after that part, unless the part has ended it. The
+    thread is that of asgiref's ``sync_to_async``, one per request. With a ``slot``, the first use
+    of the thread takes it; if that fails, BusyError is raised in the coroutine.
     """
     step: Callable[[Any], object] = work.send
     value: Any = None
@@ -138,7 +138,7 @@ def alternate(
                 if part.has_ended:
                     return part.result(is_cancelled)
         else:
-            # What the event loop waits for, such as a future.
+            # An awaitable of the event loop, such as a future.
             try:
                 value = yield wanted
             except BaseException as raised:
@@ -151,7 +151,7 @@ async def _alternate(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) -> T:
-    """Do the same for all that answers a request, with a slot for it. Raises BusyError."""
+    """Run all that answers a request with ``alternate``, in a slot. Raises BusyError."""
     slot = request.mcp_slot = RequestSlot()  # type: ignore[attr-defined]
     try:
         return await alternate(work, slot)
@@ -159,15 +159,15 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
         if slot.slots is not None and not slot.is_free:
             try:
                 if slot.slots.locked():
-                    # Django does it once the client has the answer, which may be long after, or
-                    # keeps them, which CONN_MAX_AGE is for.
+                    # Django closes them once the response is sent, which may be long after, or
+                    # keeps them for CONN_MAX_AGE.
                     await _close_connections()
             finally:
                 slot.free()
 
 
 async def shield_from_cancellation(work: Awaitable[T]) -> T:
-    """Return what the work returns, however often it is cancelled: a server may cancel twice."""
+    """Return the result of the work despite cancellation, even repeated, as servers do it."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):
@@ -176,7 +176,7 @@ async def shield_from_cancellation(work: Awaitable[T]) -> T:
 
 
 class _Part(Generic[T]):
-    """A part of a coroutine in a thread, up to where it ends or goes on on the event loop."""
+    """A part of a coroutine in a thread, until it ends or switches to the event loop."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
@@ -186,13 +186,13 @@ class _Part(Generic[T]):
         self._raised: BaseException | None = None
 
     async def run_in_thread(self) -> None:
-        """Run it to its end, since no thread can be stopped. Raises CancelledError after that."""
+        """Run it to its end, since threads cannot be stopped; then raise CancelledError, if any."""
         try:
             run = thread_of_request()
             await (_in_thread(self) if run is None else run(self.run))
         except asyncio.CancelledError:
             self.client_has_gone = True
-            # One thread does one after another: this waits for what runs, or runs it.
+            # The thread runs one job at a time: this waits for the running part, or runs it.
             await shield_from_cancellation(_in_thread(self))
             raise
 
@@ -204,18 +204,18 @@ class _Part(Generic[T]):
         try:
             wanted = self._work.send(None)
             while wanted is not _LOOP:
-                text = "A thread cannot wait for what an event loop has: await on_loop() first."
+                text = "A thread cannot await a future of an event loop: await on_loop() first."
                 wanted = self._work.throw(RuntimeError(text))
         except StopIteration as ended:
             self._returned, self.has_ended = ended.value, True
         except BaseException as raised:
-            # Not every exception may leave a thread: an event loop would hang, or end.
+            # Not every exception may leave a thread: the event loop would hang or end.
             self._raised, self.has_ended = raised, True
         finally:
             _here.part = None
 
     def result(self, is_cancelled: bool) -> T:
-        """Return what the coroutine returned that has ended, or raise what it raised."""
+        """Return what the finished coroutine returned, or raise what it raised."""
         raised, self._raised = self._raised, None
         if isinstance(raised, asyncio.CancelledError) and not is_cancelled:
             raise RuntimeError("The work was cancelled from inside.") from raised
@@ -229,14 +229,14 @@ _in_thread = sync_to_async(_Part.run)
 
 @sync_to_async
 def _close_connections() -> None:
-    """Close the connections of the request's thread, but in a transaction of somebody else's."""
+    """Close the connections of the request's thread, except those in an open transaction."""
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()
 
 
 def request_slots() -> asyncio.Semaphore | None:
-    """Return the slots of requests of the running event loop; None if there is no limit."""
+    """Return the slots of requests of the running event loop; None if unlimited."""
     most, loop = conf.MAX_PROCESS_REQUESTS, asyncio.get_running_loop()
     if most is None:
         return None
@@ -248,10 +248,10 @@ def request_slots() -> asyncio.Semaphore | None:
 
 class RequestSlot:
     """
-    The slot of a request under ASGI, which it needs to go on in a thread.
+    The slot that a request under ASGI needs to run in a thread.
 
-    Such a thread mostly has connections to databases. A request frees its slot when its call
-    begins, for which a CallSlot stands, and waits for none again.
+    Threads usually hold database connections. A request frees its slot when its call starts, which
+    takes a CallSlot, and does not take another one.
     """
 
     def __init__(self) -> None:
@@ -261,9 +261,9 @@ class RequestSlot:
 
     async def take(self) -> None:
         """
-        Take the slot, on the event loop, after those who have waited longer.
+        Take the slot, on the event loop, in first-come order.
 
-        Raises BusyError if the request has waited too long.
+        Raises BusyError after PATIENCE seconds.
         """
         if self.is_free or self.slots is not None or (slots := request_slots()) is None:
             return
@@ -276,29 +276,29 @@ class RequestSlot:
         self.slots = slots
 
     def free(self) -> None:
-        """Let another request have the slot, for good; from any thread."""
+        """Release the slot for other requests, for good; callable from any thread."""
         if self.slots is not None and not self.is_free:
             self._loop.call_soon_threadsafe(self.slots.release)
         self.is_free = True
 
 
 class CallSlot:
-    """The place of a call among those that run at once, from when it is made until it is freed."""
+    """A slot for one concurrent call, from its creation until it is freed."""
 
     def __init__(self, caller: Caller, request: RequestSlot | None) -> None:
         """
-        Take a place for the caller, and free that of the request, which has one under ASGI.
+        Take a slot for the caller, and free that of the request, which exists under ASGI.
 
-        Raises TooManyRequestsError where the caller has none left, and BusyError where the process
-        has none.
+        Raises TooManyRequestsError if the caller has reached its limit, and BusyError if the
+        process has.
         """
         global _all
         of_caller, of_all = conf.MAX_CONCURRENT_CALLS, conf.MAX_PROCESS_CALLS
         with _lock:
             count = _running.get(caller, 0)
-            # Nobody knows when a call ends, and most take no longer than a second.
+            # The end of a call cannot be predicted, but most take less than a second.
             if of_caller is not None and count >= of_caller:
-                text = f"Too many calls at once: {count} of yours run. Retry after 1 second."
+                text = f"Too many concurrent calls: {count} are running. Retry after 1 second."
                 raise TooManyRequestsError(text, 1)
             if of_all is not None and _all >= of_all:
                 text = f"The server is busy: it runs {of_all} calls at once. Retry after 1 second."
@@ -310,7 +310,7 @@ class CallSlot:
             request.free()
 
     def free(self) -> None:
-        """Give the place back, once."""
+        """Free the slot, once."""
         global _all
         with _lock:
             _all -= 1

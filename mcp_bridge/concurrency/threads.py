@@ -1,4 +1,4 @@
-"""The thread of a request under ASGI, as asgiref's ``sync_to_async`` knows it."""
+"""The thread of a request under ASGI, as used by asgiref's ``sync_to_async``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from django.db import close_old_connections
 
 T = TypeVar("T")
 
-# For how long a coroutine that waits keeps connections that it has not used, in seconds: to make
-# new ones takes longer than most calls.
+# Seconds an idle coroutine keeps its unused connections; reconnecting costs more than most
+# calls.
 HELD: Final = 0.1
 
 
@@ -22,10 +22,9 @@ class UnusedThread(Executor):
     """
     The thread of a request while a coroutine runs on the event loop, as ``sync_to_async`` sees it.
 
-    Where the coroutine first uses it, ``begin`` runs there before that, and what that raises is
-    raised in its place. Where the coroutine waits for long before it does, the connections to
-    databases that the request has used are closed by CONN_MAX_AGE. A context manager, to be entered
-    on the event loop.
+    Before its first use by the coroutine, ``begin`` runs in it; exceptions of ``begin`` are raised
+    from that use. If the coroutine does not use it within HELD seconds, the request's database
+    connections are closed as CONN_MAX_AGE requires. A context manager; enter it on the event loop.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class UnusedThread(Executor):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        # Perhaps in the thread, where no timer may be cancelled.
+        # Perhaps in the thread, where timers cannot be cancelled.
         self._is_used = True
         SyncToAsync.context_to_thread_executor[self._context] = self._thread
 
@@ -61,9 +60,9 @@ class UnusedThread(Executor):
 
 def unused_thread(begin: Callable[[], object] | None = None) -> UnusedThread | None:
     """
-    Return the thread of this request to be used late.
+    Return the thread of this request for lazy use.
 
-    None where it is not known by itself, or has neither anything to begin nor to let go.
+    None if asgiref does not have one for it, or if there is nothing to begin or to close.
     """
     found = _executor()
     if found is None or begin is None and getattr(found[0], "is_fresh", False):
@@ -72,15 +71,15 @@ def unused_thread(begin: Callable[[], object] | None = None) -> UnusedThread | N
 
 
 def thread_of_request() -> Callable[[Callable[[], None]], Awaitable[None]] | None:
-    """Return what runs a function in the thread of this request; None where asgiref has to."""
+    """Return a function that runs code in this request's thread; None if asgiref must do it."""
     thread, _ = _executor() or (None, None)
     return getattr(thread, "run", None)
 
 
 def _executor() -> tuple[Executor, ThreadSensitiveContext] | None:
-    """Return asgiref's executor of this request with its context, if there is one already."""
+    """Return asgiref's executor of this request and its context, if it exists already."""
     context = SyncToAsync.thread_sensitive_context.get(None)
-    # A thread that waits for this coroutine comes first.
+    # A thread that waits for this coroutine takes precedence.
     if context is None or getattr(AsyncToSync.executors, "current", None):
         return None
     thread = SyncToAsync.context_to_thread_executor.get(context)

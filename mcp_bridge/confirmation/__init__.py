@@ -1,1 +1,1 @@
-"""Calls that wait for a person: asked, held, decided, resumed."""
+"""Calls that require a person's confirmation: asked, held, decided, resumed."""

@@ -1,8 +1,8 @@
 """
-A person's confirmation of a call, and the questions that a tool asks its client.
+Confirmation of calls by a person, and questions of tools to their client.
 
-What confirms is a state that this server has signed for this very call and that was not used before
-(MCP, "Multi round-trip requests", "Security considerations"), or a row of the approval queue.
+A call is confirmed by a state that this server signed for exactly this call and that has not been
+used (MCP, "Multi round-trip requests", "Security considerations"), or by the approval queue.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from mcp_bridge.schemas.forms import check_form
 
 # The key of the question whether a call may run.
 CONFIRM: Final = "confirm"
-# The requests of one call: the first, and those with answers.
+# The most requests of one call: the first, and those with answers.
 MAX_ROUNDS: Final = 10
-# Longer arguments are not put into a client's form, where nobody would read them.
+# The most characters of arguments in a client's form; people would not read more.
 MAX_FORM: Final = 4_000
 _SALT: Final = "mcp_bridge.confirmation"
 
@@ -45,10 +45,10 @@ class RequestState:
     """
     The content of MCP's ``requestState``, which the client keeps, and can read, until it answers.
 
-    ``binding`` is to the user (not to the credential), the tool, its definition and the arguments.
+    ``binding`` covers the user (not the credential), the tool, its definition and the arguments.
     ``asked`` are the methods of the requests, by key; ``answers`` the responses to earlier
-    questions, by key; ``state`` is the tool's own. ``confirming`` says that the question was
-    whether the call may run; ``confirmed_at`` when a person has agreed to it before, in seconds.
+    questions, by key; ``state`` is the tool's. ``confirming`` says that the question was whether
+    the call may run; ``confirmed_at`` is when a person approved it, in seconds, if earlier.
     """
 
     binding: str
@@ -65,10 +65,10 @@ def resume(
     call: ToolCall, answers: Answers | None, count: Callable[[ToolCall], object]
 ) -> ToolCall:
     """
-    Return the call with what its client has answered; ``confirmed`` where a person has agreed.
+    Return the call with the client's answers; ``confirmed`` if a person has approved it.
 
     ``count`` counts each answer after the first as a call, and raises CallRefused over the rate:
-    the same answer may be sent again later. Raises CallRefused if a person has not agreed, and
+    the same answer may be sent again later. Raises CallRefused if a person has not approved, and
     InvalidParamsError for a state that does not belong to this call.
     """
     agreed: Mapping[str, object] | None = None
@@ -85,7 +85,7 @@ def resume(
             with transaction.atomic(rows.db):
                 rows.create(nonce=state.nonce)
         except IntegrityError:
-            raise _invalid("it was used before, which it can be once") from None
+            raise _invalid("it has been used already") from None
         UsedState.forget(using=rows.db)
         if state.confirming:
             agreed = responses.pop(CONFIRM, None)
@@ -98,10 +98,10 @@ def resume(
         call = call._replace(context=context, confirmed_at=agreed_at, round=round)
     if call.confirmed or not call.tool.options.confirm:
         return call
-    # They are no shorter as people read them, which takes far longer to find out.
+    # The rendered arguments are at least as long, and take far longer to compute.
     check_length(call, encode(call.sent).decode())
     is_cancelled = agreed is not None and agreed["action"] == "cancel"
-    # The client answers for its own user.
+    # The client answers on behalf of its user.
     answer = None if conf.FOUR_EYES or is_cancelled else agreed
     if answer is not None:
         content = answer.get("content")
@@ -109,23 +109,23 @@ def resume(
         if answer["action"] != "accept" or not is_yes:
             text = (
                 f"Nothing was run: the user was asked whether {call.tool.name} may run with these "
-                "arguments, and did not agree. Do not call it again unless the user wants it."
+                "arguments, and declined. Do not call it again unless the user wants it."
             )
             raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
     call = consume(bound(call), agreed=answer is not None)
     if is_cancelled and not call.confirmed:
-        # No person need have seen the form: a client without one says so too.
+        # A person may never have seen the form: clients without a UI cancel it too.
         raise hold(call, shown_arguments(call))
     return call
 
 
 def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
-    """Return the question if a call may run, or an error. Raises CallRefused if the call waits."""
+    """Return the question whether a call may run, or an error. Raises CallRefused if it is held."""
     context, name = call.context, call.tool.name
     if not isinstance(context.user, get_user_model()):
         return CallToolResult.error(
-            f"Nothing was run: {name} needs the approval of a person, which is given to a "
-            "user. Call it with the credential of a user of this site."
+            f"Nothing was run: {name} requires a person's approval, which only calls of "
+            "users can get. Call it with the credential of a user of this site."
         )
     text = shown_arguments(call)
     values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
@@ -145,9 +145,9 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
     """
     Return the question that a tool asks its client.
 
-    Raises MissingRequiredClientCapabilityError for what the client has not declared, ToolError in
-    the last of MAX_ROUNDS, and TypeError for a question that is not JSON, or a form that no client
-    may be sent (check_form).
+    Raises MissingRequiredClientCapabilityError if the client has not declared the capability,
+    ToolError in the last of MAX_ROUNDS, and TypeError for a question that is not JSON or a form
+    that clients must not receive (check_form).
     """
     context, requests = call.context, required.requests
     known = context.client.capabilities if context.revision.input_required else {}
@@ -156,14 +156,14 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
         raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
     if call.round >= MAX_ROUNDS:
         raise ToolError(
-            f"Nothing was done: {call.tool.name} asked in each of {MAX_ROUNDS} rounds, the most of "
-            "one call. Call it anew with answers that it can take."
+            f"Nothing was done: {call.tool.name} asked in each of {MAX_ROUNDS} rounds, the limit "
+            "for one call. Call it again with answers that it accepts."
         )
     for each in requests.values():
         if isinstance(each, FormElicitRequest):
             check_form(each.schema)
     question = _question(bound(call), requests, required.tool_state)
-    # Written once, so that it surely can be sent.
+    # Serialised once, so that an error is raised here.
     question.to_json(context.revision)
     return question
 
@@ -189,16 +189,16 @@ def _question(
 
 
 def _unsign(text: str, call: ToolCall) -> tuple[RequestState, ToolCall]:
-    """Return the state that was signed for this call, which is bound. Raises InvalidParamsError."""
+    """Return the state signed for this call, and the bound call. Raises InvalidParamsError."""
     try:
         age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
         state = RequestState(**signing.loads(text, salt=_SALT, max_age=age))
     except signing.SignatureExpired:
-        raise _invalid("it is too old") from None
+        raise _invalid("it has expired") from None
     except (signing.BadSignature, ValueError):
-        raise _invalid("it is not as this server has given it out") from None
+        raise _invalid("it was not issued by this server, or it was modified") from None
     if state.confirmed_at is not None and time.time() - state.confirmed_at > age.total_seconds():
-        raise _invalid("the yes of a person is too old")
+        raise _invalid("the approval has expired")
     call = bound(call)
     if state.binding != call.binding:
         raise _invalid(
@@ -211,5 +211,5 @@ def _unsign(text: str, call: ToolCall) -> tuple[RequestState, ToolCall]:
 def _invalid(why: str) -> InvalidParamsError:
     return InvalidParamsError(
         f"Invalid requestState: {why}. Nothing was run. Call the tool without requestState and "
-        "inputResponses to begin anew."
+        "inputResponses to start again."
     )

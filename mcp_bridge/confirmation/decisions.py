@@ -1,4 +1,4 @@
-"""A person's decision on a call that waits in the approval queue, wherever it is made."""
+"""Decisions on calls in the approval queue, for the admin and commands."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
 Status = PendingCall.Status
-# Characters of a reason, since a model reads it.
+# The most characters of a reason, since a model reads it.
 MAX_REASON: Final = 2_000
 
 
 def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> str:
-    """Return why the user, or anybody, cannot approve a call; empty where it can be approved."""
+    """Return why the user (None: anyone) cannot approve a call, or "" if possible."""
     if conf.FOUR_EYES and user is not None:
         if pending.user_id == user.pk:
-            return gettext("You cannot approve it: it is your own call, and another person has to.")
+            return gettext("You cannot approve your own call. Another person must approve it.")
         if pending.issuer_id == user.pk:
             return gettext(
-                "You cannot approve it: it was called with a token that you issued, and another "
-                "person has to."
+                "You cannot approve this call: it was made with a token that you issued. Another "
+                "person must approve it."
             )
     tool = registry.snapshot.tools.get(pending.tool)
     if tool is None:
         status = registry.statuses.get((Tool.kind, pending.tool), ToolStatus.GONE)
-        return gettext(
-            "It cannot be approved: nobody can call the tool at present (%(status)s)."
-        ) % {"status": status.label}
+        return gettext("This call cannot be approved: the tool is not available (%(status)s).") % {
+            "status": status.label
+        }
     if fingerprint(canonical_definition(tool)) != pending.fingerprint:
         return gettext(
-            "It cannot be approved: the tool has another definition than when it was called. The "
-            "caller has to call it again."
+            "This call cannot be approved: the tool's definition has changed since. The caller "
+            "must call it again."
         )
     return ""
 
 
 def approvable(user: AbstractBaseUser | None = None) -> Q:
-    """Return the condition that a call waits for a decision by the user, or by anybody."""
+    """Return the condition that a call can be approved by the user, or by anyone."""
     waits = Q(status=Status.WAITING, fingerprint__in=_fingerprints())
     if not conf.FOUR_EYES or user is None:
         return waits
@@ -59,40 +59,40 @@ def approvable(user: AbstractBaseUser | None = None) -> Q:
 
 
 def set_aside() -> Q:
-    """Return the condition that nobody can approve a call any more, and that it will not run."""
-    # Its tool is gone, off or has changed, or it was approved and not repeated in time.
+    """Return the condition that a call can no longer be approved and will not run."""
+    # Its tool is gone, disabled or changed, or its approval has expired.
     is_outdated = Q(status=Status.WAITING) & ~Q(fingerprint__in=_fingerprints())
     return is_outdated | Q(PendingCall.over(), status=Status.APPROVED)
 
 
 def _fingerprints() -> list[str]:
-    """Return the fingerprints of the tools that ask first, as they are served now."""
+    """Return the fingerprints of the served tools that require confirmation."""
     tools = [tool for tool in registry.snapshot if tool.options.confirm]
     return [fingerprint(canonical_definition(tool)) for tool in tools]
 
 
 def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:
     """
-    Approve a call, unless it cannot be approved or somebody has decided before.
+    Approve a call, unless that is not possible or a decision exists.
 
-    Returns the message to the person, and its level (django.contrib.messages): SUCCESS alone says
-    that the decision is written.
+    Returns the message for the person, and its level (django.contrib.messages): only SUCCESS means
+    that the decision was saved.
     """
     obstacle = obstacle_to(pending, user)
     if obstacle:
         return obstacle, constants.ERROR
     text = gettext(
-        "The call is approved: it runs when its caller repeats it, by %(time)s at the latest."
+        "The call was approved. It runs when its caller repeats it, by %(time)s at the latest."
     )
     return _written(pending, user, Status.APPROVED, "", gettext("Approved."), text)
 
 
 def refuse(pending: PendingCall, user: AbstractBaseUser, reason: str) -> tuple[str, int]:
-    """Refuse a call, with a reason that the caller reads; returns the same as ``approve``."""
+    """Refuse a call with a reason for the caller; returns the same as ``approve``."""
     reason = storable(reason, MAX_REASON).strip()
     if not reason:
-        return gettext("Say why it is refused: the caller reads it."), constants.ERROR
-    text = gettext("The call is refused, which its caller is told.")
+        return gettext("Enter a reason for the refusal; the caller reads it."), constants.ERROR
+    text = gettext("The call was refused. Its caller receives the reason.")
     logged = gettext("Refused: %(reason)s") % {"reason": reason}
     return _written(pending, user, Status.REFUSED, reason, logged, text)
 
@@ -106,10 +106,10 @@ def _written(
         if not pending.decide(using=using, status=status, reason=reason, decided_by=user):
             rows = PendingCall.objects.using(using).select_related("decided_by")
             present = rows.filter(pk=pending.pk).first()
-            text = gettext("Nothing was changed: somebody has deleted the call in the meantime.")
+            text = gettext("Nothing was changed: the call has been deleted in the meantime.")
             if present is not None:
-                by, status = present.decided_by or gettext("somebody"), present.get_status_display()
-                text = gettext("Nothing was changed: %(user)s has decided before (%(status)s).")
+                by, status = present.decided_by or gettext("someone"), present.get_status_display()
+                text = gettext("Nothing was changed: %(user)s has already decided (%(status)s).")
                 text %= {"user": by, "status": status}
             return text, constants.WARNING
         pending.refresh_from_db(using=using)
@@ -121,6 +121,6 @@ def _written(
 
 
 def end_of(pending: PendingCall) -> str:
-    """Return until when the decision on a call counts, as people read a time; empty before it."""
+    """Return the localised expiry of the decision on a call, or "" if there is none yet."""
     until = pending.counts_until
     return "" if until is None else date_format(to_current_timezone(until), "DATETIME_FORMAT")

@@ -1,4 +1,4 @@
-"""The signal that a call waits for a person, and the mails to those who may decide on it."""
+"""The signal that a call is held, and emails to the people who can decide on it."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from mcp_bridge.signals import tool_call_held
 
 logger = get_logger("mcp_bridge.confirmation")
 
-# What deciding takes.
+# The permission to decide.
 DECIDE: Final = "mcp_bridge.change_pendingcall"
-# In how many seconds nobody gets more than one mail.
+# The minimum seconds between two emails to the same address.
 _INTERVAL: Final = 60
 
 
 def notify_held(call: ToolCall, pending: PendingCall) -> None:
-    """Send the signal, and the mails of NOTIFY_HELD; what fails of it is logged."""
+    """Send the signal, and the emails of NOTIFY_HELD; failures are logged."""
     if tool_call_held.receivers:
         tool_call_held.send_robust(Tool, call=call, pending=pending)
     if not conf.NOTIFY_HELD:
         return
     try:
-        # One message for all, so that a mail server is waited for once; nobody reads who else
-        # gets it.
+        # One message to all, so that the mail server is contacted once; recipients are hidden from
+        # each other.
         due = []
         for address in _addresses(pending):
-            # Hashed, since an address may hold what no key may.
+            # Hashed, since an address may not be a valid cache key.
             key = hashlib.sha256(address.casefold().encode()).hexdigest()
             if cache.add(f"mcp_bridge.notified:{key}", True, timeout=_INTERVAL):
                 due.append(address)
         if due:
             names = {"site": " ".join(conf.server_title.split()), "tool": pending.tool}
             with override(settings.LANGUAGE_CODE):
-                subject = gettext("%(site)s: a call of %(tool)s waits for a decision") % names
+                subject = gettext("%(site)s: a call of %(tool)s is pending approval") % names
                 body = _body(call, pending)
             EmailMessage(subject, body, bcc=due).send()
     except Exception:
-        logger.exception("No mail was sent that the call %s waits", pending.pk)
+        logger.exception("No email was sent about the pending call %s", pending.pk)
 
 
 def _addresses(pending: PendingCall) -> Iterator[str]:
-    """Yield the addresses to which NOTIFY_HELD leads of a call, each once."""
+    """Yield the addresses that NOTIFY_HELD gives for a call, without duplicates."""
     model = get_user_model()
     fields = {field.name for field in model._meta.get_fields()}
     email = model.get_email_field_name()
@@ -77,12 +77,12 @@ def _addresses(pending: PendingCall) -> Iterator[str]:
             is_staff = user.is_active and getattr(user, "is_staff", True)
             may_decide = not is_own and is_staff and not any(lacking(user, [DECIDE]))
             people[key] = people.get(key, False) or may_decide
-    # An address of nobody who has an account is one that the site has chosen, as of a team.
+    # Addresses without an account were chosen by the site, such as a team's.
     yield from (address for key, address in given.items() if people.get(key, True))
 
 
 def _body(call: ToolCall, pending: PendingCall) -> str:
-    """Return a text without the arguments, which are for the page that asks who reads them."""
+    """Return the text without arguments; those are on the page, which checks permissions."""
     waiting = PendingCall.objects.filter(approvable()).count()
     values = {
         "tool": pending.tool,
@@ -92,28 +92,28 @@ def _body(call: ToolCall, pending: PendingCall) -> str:
         "count": waiting,
     }
     where = gettext(
-        "Read what it would do, and decide, in the admin under “Pending calls” or with "
+        "Review the call and decide in the admin under “Pending calls” or with "
         "“manage.py mcp_pending list %(number)s” on the server."
     )
     if values["address"]:
-        where = gettext("Read what it would do, and decide: %(address)s")
+        where = gettext("Review the call and decide: %(address)s")
     lines = [
-        gettext("%(user)s has called %(tool)s, which runs only after a person has agreed."),
+        gettext("%(user)s called %(tool)s, which runs only after a person has approved the call."),
         where,
-        ngettext("%(count)d call waits in all.", "%(count)d calls wait in all.", waiting),
+        ngettext("%(count)d call is pending.", "%(count)d calls are pending.", waiting),
     ]
     return "\n\n".join(line % values for line in lines) + "\n"
 
 
 def _address(call: ToolCall, pending: PendingCall) -> str:
-    """Return the address of the call's page; empty where the site's own is not known."""
+    """Return the address of the call's page, or "" if the site's host is unknown."""
     try:
         path = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
     except NoReverseMatch:
         return ""
     if conf.RESOURCE:
         return urljoin(conf.RESOURCE, path)
-    # Where any host is taken, its caller has chosen the one that the request names.
+    # With "*", the caller chose the host of the request.
     if call.context.request is None or "*" in settings.ALLOWED_HOSTS:
         return ""
     return call.context.absolute_url(path)

@@ -1,7 +1,7 @@
 """
-The approval queue: calls that wait for a person whom their client cannot ask.
+The approval queue: calls whose client cannot ask a person for confirmation.
 
-A row's ``key`` is the binding of its call until its time is over or one call has used it up.
+A row's ``key`` is the binding of its call until it expires or one call has used it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mcp_bridge.protocol import CallToolResult, JSONObject
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
-# More than a person reads; a user who has so many waiting has to wait.
+# More characters than a person reads, and the most pending calls of a user.
 MAX_ARGUMENTS: Final = 64 * 1024
 MOST_WAITING: Final = 100
 
@@ -38,8 +38,8 @@ def bound(call: ToolCall) -> ToolCall:
     """
     Return the call with its binding: SHA-256 of the user, the tool, its definition and arguments.
 
-    The arguments count as they were sent, but for the order of members: another spelling of them is
-    another call, about which a person is asked again.
+    The arguments count as sent, except for the order of members: another spelling makes another
+    call, which must be confirmed again.
     """
     if call.binding:
         return call
@@ -51,12 +51,12 @@ def bound(call: ToolCall) -> ToolCall:
 
 
 def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
-    """Return a call with the yes of its user or the queue used up. Raises CallRefused for a no."""
+    """Return the call with its approval consumed, if any. Raises CallRefused if refused."""
     row, rows, status, now = _row_of(call), _rows(), PendingCall.Status, timezone.now()
     if row is None:
         return call._replace(confirmed_at=now) if agreed else call
     used = {"status": status.DONE, "key": None, "used_at": now}
-    # An approval is consumed by one call alone; one of the meantime was for this call as well.
+    # An approval is consumed by one call; one given in the meantime is for this call as well.
     approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
     if not agreed:
         is_approved = approved.update(**used)
@@ -66,109 +66,109 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
         waiting.update(**used, decided_at=now, decided_by=call.context.user)
         or approved.update(**used)
     ):
-        # It was decided in the meantime, which may have been a no.
+        # It was decided in the meantime, perhaps refused.
         _row_of(call)
     return call._replace(confirmed_at=now)
 
 
 def shown_arguments(call: ToolCall) -> str:
-    """Return the arguments as people read them. Raises CallRefused for too many."""
+    """Return the arguments rendered for people. Raises CallRefused if they are too long."""
     text = render_arguments(call.tool, call.sent)
     check_length(call, text)
     return text
 
 
 def check_length(call: ToolCall, arguments: str) -> None:
-    """Raise CallRefused for arguments that nobody would read through."""
+    """Raise CallRefused if the arguments are too long for a person to read."""
     if len(arguments) > MAX_ARGUMENTS:
         text = (
-            f"{_needs(call)}, and these arguments have more than the {MAX_ARGUMENTS} characters "
-            "that a person is asked to read. Do it in parts."
+            f"{_needs(call)}, and the arguments exceed the limit of {MAX_ARGUMENTS} characters "
+            "for review. Split the task into smaller calls."
         )
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, repeated=True)
 
 
 def _needs(call: ToolCall) -> str:
-    return f"Nothing was run: {call.tool.name} needs the approval of a person"
+    return f"Nothing was run: {call.tool.name} requires a person's approval"
 
 
 def hold(call: ToolCall, arguments: str) -> CallRefused:
-    """Have the call wait for a person, if it does not already; return the error that says so."""
+    """Queue the call for a person, unless it is queued; return the error that says so."""
     needs, rows = _needs(call), _rows()
     waiting = rows.filter(approvable(), user=call.context.user)
     with transaction.atomic(rows.db):
-        # One at a time: two that count at once would both find room for one.
+        # Locked: two concurrent counts would both find room for one.
         Generation.lock(rows.db)
         if waiting.count() >= MOST_WAITING and not waiting.filter(key=call.binding).exists():
             text = (
-                f"{needs}, and {MOST_WAITING} calls of this user wait for one already. Wait until "
+                f"{needs}, and {MOST_WAITING} calls of this user are already pending. Wait until "
                 "some of them are decided."
             )
             return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
         row, is_new = _get_or_create(call, arguments)
     if is_new:
-        # Of a call within a transaction of the site's own, once that is committed.
+        # If the site has an outer transaction, after its commit.
         transaction.on_commit(partial(notify_held, call, row), using=rows.db, robust=True)
     minutes = round(conf.CONFIRMATION_MAX_AGE / 60)
-    who = "somebody else who may" if conf.FOUR_EYES else "somebody who may"
+    who = "someone else with permission" if conf.FOUR_EYES else "someone with permission"
     within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
     try:
         path = reverse("admin:mcp_bridge_pendingcall_change", args=[row.pk])
         address = call.context.absolute_url(path)
-        where = f"for it at {address}. Tell the user to have it approved there"
+        where = f"at {address}. Ask the user to have it approved there"
     except NoReverseMatch:
         where = (
-            f"as number {row.pk}. Tell the user, and do not do it yourself, to have it approved "
+            f"as number {row.pk}. Ask the user (do not do it yourself) to have it approved "
             f"with `manage.py mcp_pending approve {row.pk} --user NAME` on the server"
         )
     text = (
-        f"{needs}. The call waits {where} by {who}. Then repeat the call with the same arguments "
-        f"within {within} of the approval; repeating it before changes nothing."
+        f"{needs}. The call is pending {where} by {who}. Then repeat it with the same arguments "
+        f"within {within} of the approval; repeating it earlier has no effect."
     )
     result = CallToolResult.error(text)
     return CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
 
 
 def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
-    """Approve a call of the context's user, who has just agreed on a page of the server's own."""
-    # A refusal stays.
+    """Approve a call of the context's user, who just confirmed it on one of this server's pages."""
+    # Does not override a refusal.
     if conf.FOUR_EYES:
         return
     try:
         tool.check(arguments)
     except InvalidArguments:
-        # There is nothing to approve: the call is refused.
+        # Nothing to approve: the call is refused.
         return
     call = bound(ToolCall(tool=tool, arguments={}, context=context, sent=arguments))
     with suppress(CallRefused):
-        # For a row whose time is over: another can be made then.
+        # Releases an expired row, so that a new one can be made.
         _row_of(call)
     row, _is_new = _get_or_create(call, render_arguments(tool, call.sent))
     row.decide(using=_rows().db, status=PendingCall.Status.APPROVED, decided_by=context.user)
 
 
 def give_back(call: ToolCall) -> None:
-    """Make the approval of a call that has not run after all count as before."""
+    """Restore the approval of a call that did not run after all."""
     if call.approval is None:
         return
     rows = _rows()
     used = rows.filter(pk=call.approval, status=PendingCall.Status.DONE)
-    # Where the call was repeated in the meantime, that one waits instead.
+    # If the call was repeated in the meantime, that row is pending instead.
     with suppress(IntegrityError), transaction.atomic(using=rows.db):
         used.update(status=PendingCall.Status.APPROVED, key=call.binding, used_at=None)
 
 
 def _row_of(call: ToolCall) -> PendingCall | None:
-    """Return the row of the call, unless its time is over. Raises CallRefused if it is refused."""
+    """Return the row of the call, unless expired. Raises CallRefused if it was refused."""
     row = _rows().filter(key=call.binding).first()
     if row is not None and row.is_over:
         _rows().filter(pk=row.pk).update(key=None)
         return None
     if row is not None and row.status == PendingCall.Status.REFUSED:
         end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
-        reason = f" The reason: {row.reason}{end}" if row.reason else ""
+        reason = f" Reason: {row.reason}{end}" if row.reason else ""
         text = (
-            f"Nothing was run: a person has refused this call of {call.tool.name}.{reason} Do not "
+            f"Nothing was run: a person refused this call of {call.tool.name}.{reason} Do not "
             "repeat it unless the user wants it."
         )
         result, code = CallToolResult.error(text), ErrorCode.UNCONFIRMED
@@ -177,7 +177,7 @@ def _row_of(call: ToolCall) -> PendingCall | None:
 
 
 def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:
-    # A client of a legacy revision names itself in a header alone.
+    # A legacy client sends its name only in a header.
     client = call.context.client.info.get("name") or call.context.user_agent
     values = {
         "tool": call.tool.name,

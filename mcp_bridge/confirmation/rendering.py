@@ -1,8 +1,8 @@
 """
-The arguments of a call, as people read them who decide whether it runs.
+Renders the arguments of a call for the people who decide whether it runs.
 
-Hidden is what the tool's schema says is a secret, by a mark (``records.redaction``) or a name.
-Nothing that a caller writes hides anything, unlike in a record, which hides all that may be one.
+Values are hidden if the tool's schema marks them as secret (``records.redaction``) or by name.
+Unlike in a record, nothing that the caller writes can hide a value.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ HIDDEN: Final = "•••"
 
 
 def render_arguments(tool: Tool, arguments: JSONObject) -> str:
-    """Return the arguments as indented JSON in which every character shows, without secrets."""
-    # Nothing is cut, unlike in a record: nobody can agree to arguments that are not there.
+    """Return the arguments as indented JSON with all characters visible, without secrets."""
+    # Never truncated, unlike in a record: people must see all that they approve.
     shown = json.loads(json.dumps({**arguments}))
     try:
         document = SchemaDocument(tool.input_schema)
@@ -33,13 +33,13 @@ def render_arguments(tool: Tool, arguments: JSONObject) -> str:
             if is_secret or place.is_named and names_secret(str(place.key), conf.sensitive_names):
                 place.holder[place.key] = HIDDEN
     except (AttributeError, TypeError, ValueError):
-        # The schema is none, of a source of the site's own.
+        # The schema of a site's own source is invalid.
         shown = dict.fromkeys(arguments, HIDDEN)
     return visible(json.dumps(shown, indent=2, ensure_ascii=False))
 
 
 def visible(text: str) -> str:
-    """Return JSON with escapes for all characters that do not show, or turn what follows."""
+    """Return JSON in which invisible and direction-changing characters are escaped."""
     hidden = {each for each in set(text) if not shows(each)}
-    # JSON has escaped the new lines in texts already: those that are left are its own.
+    # JSON has escaped newlines in strings already; those left are its own.
     return text.translate({ord(each): json.dumps(each)[1:-1] for each in hidden - {"\n"}})

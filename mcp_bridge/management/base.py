@@ -1,4 +1,4 @@
-"""What the commands share: the check of migrations, users by name, durations, missing tools."""
+"""Helpers of the commands: checks of migrations, users by name, durations, missing tools."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LONGEST: Final = timedelta(days=36_500)
 _WITHHELD: Final = {
-    ToolStatus.DISABLED: "It is switched off in the admin.",
-    ToolStatus.NEW: "It is new, waits for approval: an administrator approves it in the admin.",
-    ToolStatus.CHANGED: "It is changed, waits for approval: its definition is not the one that was "
-    "approved; an administrator approves it in the admin.",
-    ToolStatus.SERVED: "It cannot be written down, without which a change could not be noticed: "
-    "the log says why.",
+    ToolStatus.DISABLED: "It is disabled in the admin.",
+    ToolStatus.NEW: "It is new and pending approval in the admin.",
+    ToolStatus.CHANGED: "It has changed and is pending approval: its definition differs from the "
+    "approved one; an administrator can approve it in the admin.",
+    ToolStatus.SERVED: "Its definition cannot be serialised, so changes would go unnoticed: see "
+    "the log.",
 }
 _CANDIDATE: Final = (
-    "It is a candidate, off until an administrator switches it on in the admin, under Tools."
+    "It is a candidate, disabled until an administrator enables it in the admin, under Tools."
 )
 
 
@@ -48,61 +48,61 @@ class TablesCommand(BaseCommand):
     requires_system_checks = ()
 
     def warn_of_settings(self) -> None:
-        """Print the errors in the setting MCP_BRIDGE, since no system check has run."""
+        """Print errors in the setting MCP_BRIDGE, since system checks do not run."""
         for each in check_settings():
             self.stderr.write(self.style.WARNING(f"{each.id}: {each.msg}"))
 
     def check_migrations(self) -> None:
         """
-        Raise CommandError where a migration of this package was not run, or none can be read.
+        Raise CommandError if a migration of this package is unapplied, or if none can be read.
 
-        Django's own check prints a notice, into the output that others read, and goes on.
+        Django's own check prints a notice to stdout, which others parse, and continues.
         """
         if text := missing_tables():
             raise CommandError(text)
 
 
 def named_user(name: str) -> AbstractBaseUser:
-    """Return the user who logs in by that name. Raises CommandError where there is none."""
+    """Return the user with that login name. Raises CommandError if there is none."""
     users = get_user_model()
     try:
         return users._default_manager.get_by_natural_key(name)
     except users.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}.") from None
+        raise CommandError(f"Unknown user {name!r}.") from None
 
 
 def check_names(noun: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise CommandError for the first of the names that is not known."""
+    """Raise CommandError for the first unknown name."""
     for name in names:
         if name not in known:
-            raise CommandError(f"There is no {noun} {name!r}.{did_you_mean(name, known)}")
+            raise CommandError(f"Unknown {noun} {name!r}.{did_you_mean(name, known)}")
 
 
 def duration(text: str) -> timedelta:
-    """Return the duration that a text such as "90d" says. Raises CommandError for another text."""
+    """Return the duration of a text such as "90d". Raises CommandError for an invalid one."""
     match = _DURATION.fullmatch(text)
     length = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _LONGEST
     if length >= _LONGEST:
         raise CommandError(
-            f"{text!r} is no duration: give a number and one of s, m, h, d, w, such as 90d."
+            f"Invalid duration {text!r}: use a number and one of s, m, h, d, w, such as 90d."
         )
     return length
 
 
 def named_source(alias: str) -> Source:
-    """Return the source of an entry of SOURCES. Raises CommandError where there is none."""
+    """Return the source of an entry of SOURCES. Raises CommandError if it is unusable."""
     check_names("source", [alias], conf.sources)
     try:
         return make_source(alias)
     except Exception as exception:
-        # Modules of sources, and what they import, may raise anything.
+        # Importing a source's module may raise anything.
         raise CommandError(
             f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}."
         ) from exception
 
 
 def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None:
-    """Return in one line why the user may not call a tool of that name, or None for one who may."""
+    """Return in one line why the user may not call a tool of that name; None if they may."""
     discovered, served = registry.discovered, registry.snapshot
     if name in served.tools:
         tool = served.tools[name]
@@ -112,10 +112,10 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
         return _WITHHELD[registry.statuses[Tool.kind, name]]
     if name in discovered.candidates:
         reason = registry.errors.get(name)
-        return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE
+        return f"It is a candidate that cannot be built now: {reason}." if reason else _CANDIDATE
     # Errors first: a warning may also name the tool.
     for message in sorted(discovered.messages, key=lambda each: -each.level):
-        # The name as a word of its own, with or without quotation marks.
+        # The name as a whole word, with or without quotation marks.
         is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", message.msg)
         if message.level >= checks.WARNING and is_named:
             return f"{message.id}: {message.msg}"
@@ -123,31 +123,31 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
         if name == function.__name__:
             return f"The function {name} ({location(function)}) {NOT_REGISTERED}."
     meant = did_you_mean(name, discovered.tools)
-    return f"No registered procedure with a mark makes a tool of that name.{meant}"
+    return f"No marked and registered procedure has this tool name.{meant}"
 
 
 def _words(refusal: Refusal, rule: AccessRule, user: AbstractBaseUser | AnonymousUser) -> str:
-    """Return the sentence on the part of a rule that the user does not meet, or on the policy."""
+    """Return the sentence on the unmet part of a rule, or on the policy."""
     name = user.get_username() or "anonymous callers"
     match refusal:
         case "policy":
             return f"The policy {conf.ACCESS_POLICY} (ACCESS_POLICY) refuses {name}."
         case "authenticated":
-            return "It is not public: name a user with --user."
+            return "It is not public: pass --user."
         case "active":
             return f"{name} is not active."
         case "groups":
             groups = Group.objects.filter(pk__in=rule.groups or ()).order_by("name")
             if not groups:
-                return "It is limited to groups, and none is named: nobody may call it."
+                return "It is restricted to groups, but none is selected: all calls are refused."
             listed = _listed("group", [group.name for group in groups])
-            return f"It is limited to the {listed}, and {name} is in none."
+            return f"It is restricted to the {listed}; {name} is not a member."
         case "permissions":
             return f"{name} lacks the {_listed('permission', [*lacking(user, rule.permissions)])}."
         case "scopes":
             return f"The credential lacks one of the scopes {' '.join(rule.scopes)}."
         case "predicate":
-            return f"The code's own rule refuses {name}."
+            return f"The tool's own access rule (code) refuses {name}."
 
 
 def _listed(noun: str, names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What mcp_doctor examines: the system checks, and the endpoint as a client would try it."""
+"""The checks of mcp_doctor: the system checks, and the endpoint as a client would try it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from mcp_bridge.sources.base import first_line, own_line
 from mcp_bridge.testing import MCPClient
 
 LEVELS: Final = ("error", "warning", "info", "ok")
-# What Django's own deployment checks say of HTTPS.
+# Django's own deployment checks of HTTPS.
 _HTTPS: Final = ("security.W001", "security.W008", "security.W018", "security.W020")
-# Bytes of an answer that are read.
+# The most bytes of a response that are read.
 _LONGEST: Final = 8 * 1024 * 1024
 # A revision with the legacy handshake, with which most clients begin.
 _LEGACY: Final = "2025-11-25"
@@ -43,7 +43,7 @@ _OUTSIDE: Final = "https://mcp-doctor.invalid"
 
 
 class Unreachable(Exception):
-    """There is no answer: a text that says why, and one that says what to do."""
+    """A request failed without a response; has a text with the reason, and one with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """Return the text of the JSON-RPC error, if it is one."""
+        """The text of the JSON-RPC error, or ""."""
         return str(self.reply.get("error", {}).get("message", ""))
 
 
@@ -81,15 +81,15 @@ class Endpoint:
     """
     The endpoint, over the network at ``url`` or else in this process.
 
-    ``token`` is sent as a bearer token, or as it is where it names its scheme ("Token abc").
-    ``user`` is whom requests in this process are made as; others are given up after ``timeout``.
+    ``token`` is sent as a bearer token, or unchanged if it contains a scheme ("Token abc").
+    Requests in this process are made as ``user``; others fail after ``timeout`` seconds.
     """
 
     url: str | None
     token: str | None
     user: AbstractBaseUser | None
     timeout: float
-    # Whom the answers in this process were for, as far as that is known.
+    # The user of the requests in this process, as far as known.
     caller: str = field(default="USERNAME", init=False)
 
     def __post_init__(self) -> None:
@@ -99,13 +99,13 @@ class Endpoint:
 
     @property
     def origin(self) -> str:
-        """Return the origin of a page of the same site."""
+        """The origin of a page of the same site."""
         if self.url is None:
             return f"http{'s' * settings.SECURE_SSL_REDIRECT}://{served_host()}"
         return f"{urlsplit(self.url).scheme}://{urlsplit(self.url).netloc}"
 
     def asks(self, answer: Answer) -> bool:
-        """Return whether the endpoint asks for a credential that nobody has given."""
+        """Return whether the endpoint requires a credential and none was given."""
         return answer.status == 401 and bool(answer.error) and not (self.credential or self.user)
 
     def post(
@@ -118,13 +118,13 @@ class Endpoint:
         anonymous: bool = False,
         **params: Any,
     ) -> Answer:
-        """POST one request, with further headers or without the credential. Raises Unreachable."""
+        """POST a request with extra headers, or without the credential. Raises Unreachable."""
         client = MCPClient(revision=revision, path=self.address)
         message = client.message(method, **params)
         sent = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
-            # What begins the legacy era knows no revision yet.
+            # The legacy handshake begins without a known revision.
             **({} if method == "initialize" else client.mirrored(message)),
             **({"Authorization": self.credential} if self.credential and not anonymous else {}),
             **(headers or {}),
@@ -140,15 +140,15 @@ class Endpoint:
         headers: Mapping[str, str],
         user: AbstractBaseUser | None = None,
     ) -> Answer:
-        """Return the answer to any request. Raises Unreachable."""
+        """Send any request and return the response. Raises Unreachable."""
         sent = {"User-Agent": f"mcp_doctor/{mcp_bridge.__version__}", **headers}
         if self.url is not None:
             return _fetch(Request(address, body or None, sent, method=verb), self.timeout)
         http = MCPClient(user=user, path=address).http
-        # A page in the place of the endpoint refuses a POST without a token of its forms.
+        # If another page answers, it refuses a POST without a CSRF token.
         http.handler.enforce_csrf_checks = True
         disabled = logging.root.manager.disable
-        # What is refused here is refused on purpose, and what fails is a finding.
+        # Refusals are expected here, and failures become findings.
         logging.disable()
         try:
             response = http.generic(
@@ -163,9 +163,9 @@ class Endpoint:
             line = own_line(raised)
             raise Unreachable(
                 f"{verb} {address} raised {type(raised).__name__}: {raised}",
-                f"Mend {line}, or what it stands on."
+                f"Fix {line}, or the code that it uses."
                 if line
-                else "A package raised it: look at its settings, and at MIDDLEWARE.",
+                else "A package raised it: check its settings and MIDDLEWARE.",
             ) from raised
         finally:
             logging.disable(disabled)
@@ -175,7 +175,7 @@ class Endpoint:
 
 
 class _AsItIs(HTTPErrorProcessor):
-    """Returns every response: those that redirect or refuse are what is looked for."""
+    """An HTTP handler that returns every response, including redirects and errors."""
 
     def http_response(self, request: Request, response: Any) -> Any:
         return response
@@ -184,8 +184,8 @@ class _AsItIs(HTTPErrorProcessor):
 
 
 def _fetch(request: Request, timeout: float) -> Answer:
-    """Return the answer of the network. Raises Unreachable, which says what to do."""
-    # The command has seen to it that the scheme is http or https.
+    """Return the response from the network. Raises Unreachable with a remedy."""
+    # The command has checked that the scheme is http or https.
     try:
         with build_opener(_AsItIs).open(request, timeout=timeout) as response:
             return Answer.of(response.status, response.headers, response.read(_LONGEST))
@@ -198,20 +198,20 @@ def _fetch(request: Request, timeout: float) -> Answer:
 def _network_remedy(reason: object) -> str:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
-            "Clients refuse this certificate too. Serve one of a known authority for this name, "
-            "with its whole chain (fullchain.pem), that has not expired; for an authority of your "
-            "own set SSL_CERT_FILE here, and NODE_EXTRA_CA_CERTS where a client runs on Node."
+            "Clients refuse this certificate too. Use one of a known authority for this name, with "
+            "its full chain (fullchain.pem), that has not expired; for your own authority set "
+            "SSL_CERT_FILE here, and NODE_EXTRA_CA_CERTS for clients that run on Node."
         )
     if isinstance(reason, ssl.SSLError):
-        return "The port may not speak TLS: try http://, or the port of the proxy that does."
+        return "The port may not use TLS: try http://, or the TLS port of the proxy."
     if isinstance(reason, TimeoutError):
-        return "A firewall may drop packets, or every worker may be busy: look at the server's log."
-    return "Start the server, and look at the name and the port in the address."
+        return "A firewall may drop packets, or all workers may be busy: check the server's log."
+    return "Start the server, and check the host name and port of the address."
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: how it is, and what to do where it is not well."""
+    """The result of one check, and its remedy if it is a problem."""
 
     level: str
     text: str
@@ -222,107 +222,107 @@ ok, info, warning, error = (partial(Finding, level) for level in ("ok", "info", 
 Findings: TypeAlias = Iterator[Finding]
 
 _NO_HEADER: Final = (
-    "The Authorization header did not arrive, or no class of AUTHENTICATION_CLASSES reads it: have "
-    "the proxy pass it on (Apache: WSGIPassAuthorization On, or CGIPassAuth On)."
+    "The Authorization header did not arrive, or no class of AUTHENTICATION_CLASSES reads it: "
+    "configure the proxy to forward it (Apache: WSGIPassAuthorization On, or CGIPassAuth On)."
 )
 _HOST: Final = (
-    "Add the host of the address to ALLOWED_HOSTS; behind a proxy have it pass the Host header on, "
-    "or set USE_X_FORWARDED_HOST."
+    "Add the host of the address to ALLOWED_HOSTS; behind a proxy, forward the Host header or "
+    "set USE_X_FORWARDED_HOST."
 )
 _OTHER: Final = (
-    "Another view or the proxy answers at this address, or a firewall refuses POST: give the "
-    "endpoint's own, and put its path before any pattern that takes every address "
+    "Another view or the proxy answers at this address, or a firewall blocks POST: use the "
+    "endpoint's address, and put its path before any catch-all pattern "
     "(mcp_bridge.W031)."
 )
 _BEFORE: Final = (
-    "A middleware or the proxy answers in the endpoint's place: exempt the endpoint's path there, "
-    "or send what it asks for, such as the host of a tenant."
+    "A middleware or the proxy answers instead of the endpoint: exempt the endpoint's path "
+    "there, or send what it requires, such as the host of a tenant."
 )
-_AS_CALLER: Final = "Give --token, or in this process --user, to try as a caller."
-# What an answer that is not the endpoint's means, and what to do, by its status.
+_AS_CALLER: Final = "Pass --token, or --user in this process, to try as a caller."
+# The meaning and remedy of a response that is not the endpoint's, by its status.
 _FOREIGN: Final[Mapping[int, tuple[str, str]]] = {
     200: ("a page, not the endpoint's JSON", _OTHER),
-    400: ("Django's page for a host that is not allowed, or a proxy's refusal", _HOST),
+    400: ("Django's page for a disallowed host, or a proxy's refusal", _HOST),
     401: (
-        "another login than the endpoint's",
-        "A proxy in front asks for a login of its own: exempt this address there.",
+        "a login that is not the endpoint's",
+        "A proxy requires its own login: exempt this address there.",
     ),
-    403: ("a page that forbids it, such as Django's for CSRF", _OTHER),
+    403: ("a 403 page, such as Django's for CSRF", _OTHER),
     404: (
-        "that there is nothing at this address",
-        "Give the address under which the URLconf and the proxy have the endpoint.",
+        "a page for an unknown address",
+        "Use the address under which the URLconf and the proxy serve the endpoint.",
     ),
-    405: ("that another view is here, which takes no POST", _OTHER),
+    405: ("another view, which does not accept POST", _OTHER),
     413: (
-        "that the body is too large for the proxy",
+        "a proxy's page for an oversized body",
         "Raise the proxy's limit (nginx: client_max_body_size) to MAX_BODY_BYTES.",
     ),
-    500: ("an error of the server, in HTML", "The server's log has the traceback."),
-    502: ("that the proxy cannot reach the site", "Start the site's server; see its log."),
-    503: ("that the site is away", "Start the site's server, or end its maintenance."),
-    504: ("that the site does not answer the proxy", "Look for busy workers and slow queries."),
+    500: ("an error page of the server", "The server's log has the traceback."),
+    502: ("a proxy's page for an unreachable site", "Start the site's server, and check its log."),
+    503: ("a page for an unavailable site", "Start the site's server, or end its maintenance."),
+    504: ("a proxy's page for a timeout", "Look for busy workers and slow queries."),
 }
 
 
 def explain(endpoint: Endpoint, answer: Answer, sent: str = "initialize") -> Finding:
-    """Return the error that an answer other than a result is."""
+    """Return the error for a response without a result."""
     if 300 <= answer.status < 400:
         return _explain_redirect(endpoint, answer)
-    told = f"{sent} is answered with status {answer.status}"
+    told = f"{sent} returned status {answer.status}"
     if answer.error:
         return error(f"{told}: {answer.error}", _error_remedy(endpoint, answer))
-    text, remedy = _FOREIGN.get(answer.status, ("something else than the endpoint's JSON", _OTHER))
+    text, remedy = _FOREIGN.get(answer.status, ("not the endpoint's JSON", _OTHER))
     if answer.told:
         return error(
             f"{told}, not by the endpoint: {answer.told}", _BEFORE if remedy == _OTHER else remedy
         )
     if answer.status in (200, 403, 404, 405) and (known := reachable()):
-        remedy += f" This site's URLconf has the endpoint at {', '.join(known)}."
+        remedy += f" This site's URLconf serves the endpoint at {', '.join(known)}."
     return error(f"{told}, which is {text}.", remedy)
 
 
 def _explain_redirect(endpoint: Endpoint, answer: Answer) -> Finding:
-    """Return the error of a redirect: a redirected POST becomes a GET, and loses its body."""
+    """Return the error for a redirect: a redirected POST becomes a GET without a body."""
     address = endpoint.url or endpoint.origin + endpoint.address
     target = urljoin(address, answer.headers.get("location", ""))
     text = f"The endpoint redirects (status {answer.status}) to {target}: a POST loses its body."
     if "login" in target or "next=" in target:
         remedy = (
-            "A middleware or a proxy asks for a login in the browser: exempt the endpoint, which "
+            "A middleware or a proxy requires a login in the browser: exempt the endpoint, which "
             "authenticates its callers itself."
         )
     elif target == address:
         remedy = (
-            "Django does not see that the request came over HTTPS: set SECURE_PROXY_SSL_HEADER to "
-            "the header that the proxy sends, and have the proxy send it."
+            "Django does not recognise the request as HTTPS: set SECURE_PROXY_SSL_HEADER to the "
+            "header that the proxy sends, and configure the proxy to send it."
         )
     elif target.rstrip("/") == address.rstrip("/"):
-        remedy = f"Give clients {target}, or include mcp_bridge.urls, which serves both spellings."
+        remedy = f"Use {target} in clients, or include mcp_bridge.urls, which serves both forms."
     else:
-        remedy = f"Give clients {target}."
+        remedy = f"Use {target} in clients."
     return error(text, remedy)
 
 
 def _error_remedy(endpoint: Endpoint, answer: Answer) -> str:
-    """Return what to do about an error of the endpoint itself."""
+    """Return the remedy for an error from the endpoint itself."""
     if answer.status == 401 and endpoint.credential:
         if answer.error.startswith("Authentication required"):
             return _NO_HEADER
         return (
-            "The header arrived, and the credential does not hold: it is wrong, revoked, expired, "
-            "of another SECRET_KEY, or its user is not active (`manage.py mcp_token list`)."
+            "The header arrived, but the credential is invalid: wrong, revoked, expired, made with "
+            "another SECRET_KEY, or of an inactive user (`manage.py mcp_token list`)."
         )
     return {
         400: _HOST,
         401: _AS_CALLER,
-        403: "MCP_BRIDGE['ALLOWED_ORIGINS'] names the origins that may call.",
-        429: "Wait; MCP_BRIDGE['THROTTLE_RATES'] says how often a caller may call.",
-        503: "Run `manage.py migrate`, and look whether the server reaches its database.",
-    }.get(answer.status, "The server's log says more.")
+        403: "Add the origin to MCP_BRIDGE['ALLOWED_ORIGINS'] if it may call.",
+        429: "Wait and retry; rates are set in MCP_BRIDGE['THROTTLE_RATES'].",
+        503: "Run `manage.py migrate`, and check that the server can reach its database.",
+    }.get(answer.status, "See the server's log.")
 
 
 def handshake(endpoint: Endpoint) -> Findings:
-    """How clients begin: POST ``initialize``."""
+    """Check the first request of most clients: POST ``initialize``."""
     client = {"name": "mcp_doctor", "version": mcp_bridge.__version__}
     answer = endpoint.post(
         "initialize", _LEGACY, protocolVersion=_LEGACY, capabilities={}, clientInfo=client
@@ -335,7 +335,7 @@ def handshake(endpoint: Endpoint) -> Findings:
         )
     elif endpoint.asks(answer):
         yield info(
-            "The endpoint answers, and asks for a credential (401): no tool was listed.",
+            "The endpoint works and requires a credential (401): tools were not listed.",
             _AS_CALLER,
         )
     else:
@@ -343,7 +343,7 @@ def handshake(endpoint: Endpoint) -> Findings:
 
 
 def discovery(endpoint: Endpoint) -> Findings:
-    """How clients of the latest revision begin, with headers that a proxy may drop."""
+    """Check the first request in the latest revision, with headers that a proxy may drop."""
     answer = endpoint.post("server/discover")
     if "result" in answer.reply:
         yield ok(
@@ -352,13 +352,13 @@ def discovery(endpoint: Endpoint) -> Findings:
     elif not endpoint.asks(answer):
         yield error(
             explain(endpoint, answer, "server/discover").text,
-            "initialize is answered, and this is not: have the proxy pass the headers "
-            "MCP-Protocol-Version, Mcp-Method and Mcp-Name on.",
+            "initialize works, but this does not: configure the proxy to forward the headers "
+            "MCP-Protocol-Version, Mcp-Method and Mcp-Name.",
         )
 
 
 def listing(endpoint: Endpoint) -> Findings:
-    """The tools that the caller sees, on the first page."""
+    """Check the tools that the caller sees, on the first page."""
     answer = endpoint.post("tools/list", _LEGACY)
     if endpoint.asks(answer):
         return
@@ -369,85 +369,85 @@ def listing(endpoint: Endpoint) -> Findings:
         yield ok(f"tools/list: {count} tools{more}.")
     else:
         yield warning(
-            "tools/list: the caller sees no tool.",
-            f"`manage.py mcp_tools --user {endpoint.caller}` says why each is missing.",
+            "tools/list: the list is empty.",
+            f"`manage.py mcp_tools --user {endpoint.caller}` shows why each tool is missing.",
         )
 
 
 def other_verbs(endpoint: Endpoint) -> Findings:
-    """GET, which clients try for a stream of events: 405 tells them that there is none."""
+    """Check GET, with which clients try to open an event stream; 405 means there is none."""
     answer = endpoint.send("GET", endpoint.address, b"", {"Accept": "text/event-stream"})
     if answer.status == 405 and "POST" in answer.headers.get("allow", ""):
         yield ok("GET is refused (405, Allow: POST).")
     else:
         yield error(
-            f"GET is answered with status {answer.status}, not 405 with Allow: POST: clients take "
-            "it for a stream of events, or for another server.",
-            "Have the proxy pass every method on to the endpoint, and not serve pages of its own "
-            "at this address.",
+            f"GET returned status {answer.status}, not 405 with Allow: POST: clients treat it as "
+            "an event stream, or as another server.",
+            "Configure the proxy to forward every method to the endpoint, and not to serve its own "
+            "pages at this address.",
         )
 
 
 def slash(endpoint: Endpoint) -> Findings:
-    """The other spelling of the address, since people paste both."""
+    """Check the address with or without a slash, since people use both."""
     parts = urlsplit(endpoint.address)
     path = parts.path.removesuffix("/") if parts.path.endswith("/") else f"{parts.path}/"
     address = urlunsplit(parts._replace(path=path))
     try:
         answer = endpoint.post("ping", _LEGACY, address=address)
-        how = f"is answered with status {answer.status}"
+        how = f"returned status {answer.status}"
     except Unreachable as unreachable:
         # Django raises RuntimeError with DEBUG and APPEND_SLASH.
         answer, how = None, unreachable.args[0].removeprefix(f"POST {address} ")
     if answer is not None and answer.reply:
-        yield ok(f"{address} is served as well.")
+        yield ok(f"{address} is served too.")
     else:
         yield warning(
-            f"{address} {how}: clients that are given it fail.",
-            "Include mcp_bridge.urls, which serves both spellings, before any pattern that takes "
-            "every address; or name the address exactly.",
+            f"{address} {how}: clients that use it fail.",
+            "Include mcp_bridge.urls, which serves both spellings, before any catch-all pattern, "
+            "or use the exact address.",
         )
 
 
 def origins(endpoint: Endpoint) -> Findings:
-    """The Origin that browsers send: the site's own may call, one from outside may not."""
+    """Check Origin headers: the site's own is allowed, a foreign one is not."""
     answer = endpoint.post("ping", _LEGACY, headers={"Origin": endpoint.origin})
     if answer.status == 403:
         yield error(
-            f"The site's own origin {endpoint.origin} is refused (403): Django takes the address "
-            "for another one.",
-            "Behind a proxy that ends TLS set SECURE_PROXY_SSL_HEADER; have it pass the Host "
-            "header on, or set USE_X_FORWARDED_HOST.",
+            f"The site's own origin {endpoint.origin} is refused (403): Django sees another "
+            "address.",
+            "Behind a proxy that terminates TLS, set SECURE_PROXY_SSL_HEADER; forward the Host "
+            "header, or set USE_X_FORWARDED_HOST.",
         )
     else:
-        yield ok(f"The origin {endpoint.origin} may call.")
+        yield ok(f"The origin {endpoint.origin} is allowed.")
     answer = endpoint.post("ping", _LEGACY, headers={"Origin": _OUTSIDE})
     if answer.status == 403:
-        yield ok("An origin from outside is refused (403).")
+        yield ok("A foreign origin is refused (403).")
     else:
         yield error(
-            f"The origin {_OUTSIDE} is answered with status {answer.status}: a page of any site "
-            "may call in its visitor's browser.",
-            "Have the proxy pass the Origin header on as it is, and keep check_origin() in a view "
-            "of your own.",
+            f"A call from the origin {_OUTSIDE} returned status {answer.status}: any website can "
+            "call the endpoint in its visitors' browsers.",
+            "Configure the proxy to forward the Origin header unchanged, and keep check_origin() "
+            "in your own view.",
         )
 
 
 def anonymous(endpoint: Endpoint) -> Findings:
-    """A caller without a credential, who is told how to authenticate."""
+    """Check a caller without a credential, and the WWW-Authenticate header it gets."""
     answer = endpoint.post("ping", _LEGACY, anonymous=True)
     if answer.status == 401 and "www-authenticate" in answer.headers:
-        yield ok("Without a credential the answer is 401, with WWW-Authenticate.")
+        yield ok("Without a credential, the response is 401 with WWW-Authenticate.")
     elif answer.status == 401:
         yield warning(
-            "Without a credential the answer is 401 without WWW-Authenticate, by which clients "
-            "know how to authenticate.",
-            "Have the proxy pass WWW-Authenticate on.",
+            "Without a credential, the response is 401 without WWW-Authenticate, which clients "
+            "need to authenticate.",
+            "Configure the proxy to forward WWW-Authenticate.",
         )
     elif "result" in answer.reply:
         yield info(
-            "Anonymous callers are answered.",
-            "So it is where a tool is public: `manage.py mcp_tools` says which.",
+            "Anonymous callers are accepted.",
+            "This is expected if a tool is public: see `manage.py mcp_tools`.",
         )
         wrong = {"Authorization": "Bearer mcp-doctor-wrong"}
         if endpoint.post("ping", _LEGACY, anonymous=True, headers=wrong).status == 401:
@@ -455,7 +455,7 @@ def anonymous(endpoint: Endpoint) -> Findings:
         else:
             level = error if endpoint.credential else warning
             yield level(
-                "A wrong credential is not refused: every caller is taken for an anonymous one.",
+                "A wrong credential is not refused: every caller is treated as anonymous.",
                 _NO_HEADER,
             )
     else:
@@ -463,11 +463,11 @@ def anonymous(endpoint: Endpoint) -> Findings:
 
 
 def encryption(endpoint: Endpoint) -> Findings:
-    """Whether credentials cross the network in the clear."""
+    """Check that credentials are not sent unencrypted."""
     if endpoint.url and not is_https_or_loopback(endpoint.url):
         yield warning(
-            "The address is plain HTTP: tokens and results cross the network in the clear.",
-            "Serve the site over HTTPS, and give clients that address.",
+            "The address is plain HTTP: tokens and results are sent unencrypted.",
+            "Serve the site over HTTPS, and use that address in clients.",
         )
 
 
@@ -490,9 +490,9 @@ def examined(
     found = sorted(dict.fromkeys(_checked()), key=lambda each: LEVELS.index(each.level))
     yield from (("checks", each) for each in found)
     if not any(each.level in ("error", "warning") for each in found):
-        yield "checks", ok("The system checks find nothing.")
+        yield "checks", ok("The system checks passed.")
     if any(each.text.startswith(TABLES) for each in found):
-        # What follows makes the tools, which may write rows that a migration cannot stand.
+        # The following checks build the tools, which may write rows that break a migration.
         return
     if not url:
         where = next(_findings(_located))
@@ -504,12 +504,12 @@ def examined(
         findings = list(_findings(partial(probe, endpoint)))
         yield from ((f"endpoint, {area}", finding) for finding in findings)
         if area == "handshake" and any(each.level == "error" for each in findings):
-            # Whatever answers there, it is not the endpoint.
+            # Another server answers there.
             return
 
 
 def _checked() -> Findings:
-    """Run the system checks: all of this package, and of others what would stop a command."""
+    """Run the system checks: all of this package, and those of others that stop commands."""
     known = checks.registry.registry
     for check in known.get_checks(include_deployment_checks=True):
         is_ours, stops = "mcp_bridge" in check.tags, check in known.get_checks()
@@ -518,7 +518,7 @@ def _checked() -> Findings:
 
 
 def _messages(check: Callable[..., Any], is_ours: bool, stops: bool) -> Findings:
-    # With databases, those of the tools wait until migrations are done.
+    # With databases, checks of tools are skipped until migrations are applied.
     for each in check(app_configs=None, databases=list(connections)):
         text = f"{each.id}: {each.msg}"
         if each.is_silenced():
@@ -526,28 +526,26 @@ def _messages(check: Callable[..., Any], is_ours: bool, stops: bool) -> Findings
         if is_ours or (stops and each.level >= checks.ERROR):
             level = error if each.level >= checks.ERROR else warning
             level = info if each.level < checks.WARNING else level
-            yield level(text, str(each.hint or "Every command stops at it."))
+            yield level(text, str(each.hint or "It stops every command."))
         elif each.id in _HTTPS:
-            yield info(
-                text, "Tokens cross the network with every call. `check --deploy` says more."
-            )
+            yield info(text, "Tokens are sent with every call. See `check --deploy`.")
 
 
 def _located() -> Findings:
     if addresses := reachable():
         yield ok(f"The endpoint is at {', '.join(addresses)}.")
     else:
-        yield error(f"{NO_ADDRESS}, so that it was not tried.", ADD_ADDRESS)
+        yield error(f"{NO_ADDRESS}, so it was not tried.", ADD_ADDRESS)
 
 
 def _findings(examine: Callable[[], Findings]) -> Findings:
-    """Yield what is found, and an error in place of what cannot be looked at."""
+    """Yield the findings of a check, and an error if the check fails."""
     try:
         yield from examine()
     except Unreachable as unreachable:
         yield error(*unreachable.args)
     except Exception as raised:
         yield error(
-            f"This cannot be examined: {type(raised).__name__}: {first_line(raised)}.",
-            "Mend that, and what is said above; then run mcp_doctor again.",
+            f"This check failed: {type(raised).__name__}: {first_line(raised)}.",
+            "Fix this and the findings above, then run mcp_doctor again.",
         )

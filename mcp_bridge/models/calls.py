@@ -1,4 +1,4 @@
-"""The records of calls, and the calls that wait for a person's confirmation."""
+"""The records of calls, and calls that require confirmation."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mcp_bridge.models.users import optional_user
 
 class ToolCallRecord(models.Model):
     """
-    One call of a tool, or one refusal; written by ``mcp_bridge.records`` alone.
+    One call of a tool, or one refusal; written only by ``mcp_bridge.records``.
 
-    The client's own statements (its name, the name of a tool that does not exist) are kept as text
-    and prove nothing. ``user_name`` stays when the user is deleted. ``arguments`` is JSON text,
-    empty where they are not kept. ``error_text`` is what the model read of an error, and
-    ``invalid_arguments`` are the JSON pointers of refused arguments, one a line; both without
-    secrets. ``times`` is more than 1 for refusals that one row stands for. The key has the time in
-    it: later calls have greater keys.
+    Data from the client (its name, the name of an unknown tool) is kept as text and proves
+    nothing. ``user_name`` remains when the user is deleted. ``arguments`` is JSON text, empty if
+    not kept. ``error_text`` is the error that the model received, and ``invalid_arguments`` are
+    the JSON pointers of invalid arguments, one a line; both without secrets. ``times`` is more
+    than 1 if one row stands for several refusals. The key contains the time: later calls have
+    greater keys.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     started_at = models.DateTimeField(_("time"), default=timezone.now)
-    # Of the feature; also in the database, for processes that do not know of it yet.
+    # The kind of feature; also a database default, for processes with older code.
     kind = models.CharField(max_length=16, default="tool", db_default="tool")
     tool = models.CharField(_("tool"), max_length=128, blank=True)
-    # Without a constraint: no record may make deleting a user fail, nor may a user who was deleted
-    # during the call make the record fail. Without an index, which costs every call: records are
-    # looked for by the user's name.
+    # Without a constraint, so that a record never prevents deleting a user, and a user deleted
+    # during the call does not prevent the record. Without an index, which costs every call:
+    # records are searched by the user's name.
     user = optional_user(_("user"), db_constraint=False, db_index=False)
     user_name = models.CharField(_("user's name"), max_length=150, blank=True)
     credential = models.CharField(_("signed in with"), max_length=100, blank=True)
@@ -44,14 +44,14 @@ class ToolCallRecord(models.Model):
     revision = models.CharField(_("protocol version"), max_length=10, blank=True)
     outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome)
     error_code = models.CharField(_("error code"), max_length=32, choices=ErrorCode, blank=True)
-    # Also in the database, for processes that do not know of it yet.
+    # Also a database default, for processes with older code.
     times = models.PositiveIntegerField(_("times"), default=1, db_default=1)
     reference = models.CharField(_("reference"), max_length=32, blank=True)
     error_text = models.CharField(_("error"), max_length=500, blank=True, default="", db_default="")
     invalid_arguments = models.CharField(
         _("invalid arguments"), max_length=500, blank=True, default="", db_default=""
     )
-    # It may be deleted before the record is; nothing is looked for by it.
+    # It may be deleted before the record is; it is never searched by.
     pending_call = models.ForeignKey(
         "PendingCall",
         models.DO_NOTHING,
@@ -71,9 +71,9 @@ class ToolCallRecord(models.Model):
         verbose_name = _("call")
         verbose_name_plural = _("calls")
         ordering = ["-started_at", "-pk"]
-        # Rows come from calls, and go with "manage.py mcp_audit prune".
+        # Rows come from calls, and are deleted by "manage.py mcp_audit prune".
         default_permissions = ("view",)
-        # Each is for a page of the admin, and costs every call.
+        # Each index serves a page of the admin, and slows down every call.
         indexes = [
             models.Index(fields=["started_at"], name="mcp_record_time"),
             models.Index(fields=["tool", "started_at"], name="mcp_record_tool"),
@@ -84,12 +84,12 @@ class ToolCallRecord(models.Model):
         return f"{self.tool or '—'}, {self.get_outcome_display()}"
 
 
-# A used state is remembered for this many times the age at which it expires anyway.
+# A used state is kept for this many times the age at which it expires.
 _KEPT: Final = 10
 
 
 def _ago(times: int = 1) -> datetime:
-    """Return the moment that is CONFIRMATION_MAX_AGE, or some times that, in the past."""
+    """Return the moment that is ``times`` CONFIRMATION_MAX_AGE in the past."""
     return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
 
@@ -98,8 +98,8 @@ class PendingCall(models.Model):
     A call that runs only after a person has approved it.
 
     ``key`` identifies the caller, the tool and the arguments; it is null once the call has run or
-    its decision has expired, so that the same call can wait again. ``arguments`` are for people to
-    read.
+    its decision has expired, so that the same call can be queued again. ``arguments`` are rendered
+    for people.
     """
 
     class Status(models.TextChoices):
@@ -113,7 +113,7 @@ class PendingCall(models.Model):
     fingerprint = models.CharField(max_length=64, editable=False)
     arguments = models.TextField(_("arguments"))
     user = optional_user(_("asked by"))
-    # Of the credential with which it was called, if that is another user.
+    # The user who issued the credential of the call, if another one.
     issuer = optional_user(_("token issued by"), db_constraint=False)
     client = models.CharField(_("client"), max_length=128, blank=True)
     status = models.CharField(
@@ -142,7 +142,7 @@ class PendingCall(models.Model):
 
     @property
     def counts_until(self) -> datetime | None:
-        """Return when the decision expires; None before there is one."""
+        """Return when the decision expires; None without a decision."""
         if self.decided_at is None:
             return None
         return self.decided_at + timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
@@ -154,17 +154,17 @@ class PendingCall(models.Model):
 
     @classmethod
     def settled(cls, before: datetime, *, using: str) -> models.QuerySet[PendingCall]:
-        """Return the calls that were decided before a time and whose decision has expired."""
+        """Return the calls decided before a time whose decision has expired."""
         return cls.objects.using(using).filter(decided_at__lt=min(before, _ago()))
 
     def decide(self, *, using: str, **values: object) -> bool:
-        """Write a decision, by column, unless there is one; return whether it was written."""
+        """Save a decision, by column, unless one exists; return whether it was saved."""
         waiting = PendingCall.objects.using(using).filter(pk=self.pk, status=self.Status.WAITING)
         return bool(waiting.update(decided_at=timezone.now(), **values))
 
 
 class UsedState(models.Model):
-    """The nonce of a ``requestState`` that a client has sent back, which is accepted once."""
+    """The nonce of a ``requestState`` that a client has sent back; it is accepted once."""
 
     nonce = models.CharField(max_length=32, primary_key=True)
     used_at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -174,5 +174,5 @@ class UsedState(models.Model):
 
     @classmethod
     def forget(cls, *, using: str) -> int:
-        """Delete those whose state has expired in any case; return how many there were."""
+        """Delete the nonces of expired states; return how many there were."""
         return cls.objects.using(using).filter(used_at__lt=_ago(_KEPT)).delete()[0]

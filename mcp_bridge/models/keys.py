@@ -1,4 +1,4 @@
-"""Primary keys that are made before rows are written, so that a repeated write is harmless."""
+"""Primary keys that are made before rows are written, so that writes can be repeated safely."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def uuid7(moment: int | None = None, tail: int | None = None) -> UUID:
 
 
 def number(moment: int, tail: int) -> int:
-    """Return the same UUID as a number of 128 bits."""
+    """Return the same UUID as a 128-bit integer."""
     milliseconds, rest = divmod(moment, 1000)
     high = milliseconds << 16 | 7 << 12 | (rest << 12) // 1000
     return high << 64 | 2 << TAIL_BITS | tail

@@ -1,4 +1,4 @@
-"""What became of a call, in the words that records, signals and the admin share."""
+"""The outcomes of calls, as used by records, signals and the admin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-# Where the machine-readable errors of refused arguments stand in a result's _meta.
+# The key in a result's _meta with the machine-readable errors of arguments.
 ERRORS_KEY: Final = "mcp-bridge/errors"
 
 

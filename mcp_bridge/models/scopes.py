@@ -1,4 +1,4 @@
-"""The scopes of OAuth that the site's owner names."""
+"""The OAuth scopes that administrators define."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_bridge.models.tool_settings import validate_scope
 
 
 class Scope(models.Model):
-    """A scope and its words for people, in place of those in the setting SCOPES."""
+    """A scope and its description for people; overrides the setting SCOPES."""
 
     name = models.CharField(_("name"), max_length=100, unique=True, validators=[validate_scope])
     description = models.CharField(

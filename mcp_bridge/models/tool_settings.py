@@ -1,8 +1,8 @@
 """
-The administrators' settings of each tool, and the generation that changes with any of them.
+The administrators' settings of each tool, and the generation that changes with each of them.
 
-Code that changes a row first writes a new generation, in the same transaction: a process that
-reads the generation it already knows has nothing else to read.
+Code that changes a row first writes a new generation, in the same transaction: a process whose
+generation is current does not read anything else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def validate_rate(value: str) -> None:
         parse_rate(value)
     except ValueError:
         raise ValidationError(
-            _("Write a number, a slash and s, min, hour or day, such as 20/min.")
+            _("Enter a number, a slash and s, min, hour or day, such as 20/min.")
         ) from None
 
 
@@ -49,9 +49,9 @@ validate_scopes = RegexValidator(
 
 class Generation(models.Model):
     """
-    Random texts that are others after every change: of a ToolSetting in the row ``SETTINGS``.
+    Random texts that are replaced on every change: of a ToolSetting in the row ``SETTINGS``.
 
-    A source whose tools are rows renews that of ``SOURCES`` (see ``Source.version``).
+    A source whose tools are rows renews the row ``SOURCES`` (see ``Source.version``).
     """
 
     SETTINGS, SOURCES = 1, 2
@@ -63,17 +63,17 @@ class Generation(models.Model):
 
     @classmethod
     def current(cls) -> dict[int, str]:
-        """Return the present texts by row, from the database that is written to."""
+        """Return the current texts by row, from the database for writes."""
         using = router.db_for_write(cls)
         return dict(cls._default_manager.using(using).values_list("pk", "value"))
 
     @classmethod
     def lock(cls, using: str) -> None:
         """
-        Begin the open transaction with a write that changes nothing, and that others wait for.
+        Take the write lock in the open transaction, by a write that changes nothing.
 
-        SQLite lets such a transaction wait for its turn. It refuses at once ("database is locked")
-        a write after a read, when another connection has written in between.
+        SQLite lets a transaction that begins with a write wait for its turn. It fails at once
+        ("database is locked") on a write after a read if another connection wrote in between.
         """
         cls._write(using, models.F("value"))
 
@@ -82,8 +82,8 @@ class Generation(models.Model):
         """
         Begin a new generation of a row in the open transaction of the database ``using``.
 
-        A second transaction waits here until the first one has ended. Sends ``tools_changed``,
-        now and again after the commit. Signals call it as well, with arguments that it ignores.
+        A concurrent transaction waits here until this one has ended. Sends ``tools_changed`` now
+        and again after the commit. Also a signal receiver; ignores the signal's arguments.
         """
         cls._write(using, secrets.token_hex(16), row)
         announce = partial(tools_changed.send_robust, sender=ToolSetting)
@@ -100,7 +100,7 @@ class Generation(models.Model):
 
 
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
-    """Renew the generation also for writes of many rows at once, which send no signals."""
+    """Renews the generation for bulk writes too, which send no signals."""
 
     def update(self, **values: Any) -> int:
         with _renewed():
@@ -113,7 +113,7 @@ class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
 
 @contextmanager
 def _renewed() -> Iterator[None]:
-    """Make what is written and a new generation one change."""
+    """Commit the writes of the block together with a new generation."""
     using = router.db_for_write(ToolSetting)
     with transaction.atomic(using):
         Generation.renew(using)
@@ -124,13 +124,13 @@ class ToolSetting(models.Model):
     """
     The administrators' settings of a feature, by its kind and name; without a row the defaults.
 
-    ``chosen`` says that an administrator has switched on a candidate of this name: it is a tool
-    while ``enabled`` is true as well, which rows of tools that the code marks are by themselves.
-    ``approved`` is the definition that was approved last, as JSON text, empty before the first
-    time; ``fingerprint`` is its SHA-256, and ``guarded`` says whether it asked for approval.
+    ``chosen`` says that an administrator has enabled a candidate of this name: it is a tool while
+    ``enabled`` is true as well, which is the default for tools marked in code. ``approved`` is the
+    definition approved last, as JSON text, empty before the first approval; ``fingerprint`` is its
+    SHA-256, and ``guarded`` says whether it required approval.
     """
 
-    # Also in the database, for processes that do not know of it yet.
+    # Also a database default, for processes with older code.
     kind = models.CharField(max_length=16, default="tool", db_default="tool", editable=False)
     name = models.CharField(_("name"), max_length=128, editable=False)
     enabled = models.BooleanField(
@@ -211,7 +211,7 @@ class ToolSetting(models.Model):
         return self.kind, self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        # So that the row and its generation are one change.
+        # Commits the row and its generation together.
         with transaction.atomic(kwargs.get("using") or router.db_for_write(type(self))):
             super().save(*args, **kwargs)
 
@@ -225,12 +225,12 @@ def renew_for_groups(
     using: str,
     **kwargs: object,
 ) -> None:
-    """Renew the generation for a change of groups, and restrict tools that are given some."""
+    """Renew the generation when groups change, and restrict tools that are given groups."""
     if not action.startswith("pre_"):
         return
     Generation.renew(using)
     if action == "pre_add":
-        # Groups that restrict nothing would be misread as a limit.
+        # Groups without a restriction would be misread as a limit.
         chosen = pk_set if reverse else {instance.pk}
         ToolSetting.objects.using(using).filter(pk__in=chosen or ()).update(restricted=True)
 

@@ -1,4 +1,4 @@
-"""The users in the rows of this app."""
+"""Foreign keys to users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import models
 
 
 def optional_user(verbose_name: Any, **options: Any) -> models.ForeignKey[User | None, User | None]:
-    """Return the field of a user, which is null where there is none, or the user was deleted."""
+    """Return a nullable foreign key to a user; null without one or after its deletion."""
     return models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,

@@ -1,7 +1,7 @@
 """
-An OAuth authorization server beside the endpoint: django-oauth-toolkit, set up for MCP.
+An OAuth authorization server beside the endpoint: django-oauth-toolkit, configured for MCP.
 
-Imports nothing of Django, so that a settings file may call ``settings()``.
+This module does not import Django, so that a settings file may call ``settings()``.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from typing import Any
 
 def settings(*, issuer: str, resource: str, **more: Any) -> dict[str, Any]:
     """
-    Return the setting OAUTH2_PROVIDER of django-oauth-toolkit, as MCP's authorization needs it.
+    Return the OAUTH2_PROVIDER setting of django-oauth-toolkit for MCP's authorization.
 
-    ``issuer`` is the address of this site, as AUTHORIZATION_SERVERS has it, and ``resource`` is
-    RESOURCE of MCP_BRIDGE, whose scopes are offered. ``more`` are settings of django-oauth-toolkit
-    by their own names; they replace those that are given here.
+    ``issuer`` is the address of this site, as in AUTHORIZATION_SERVERS; ``resource`` is RESOURCE
+    of MCP_BRIDGE, whose scopes are offered. ``more`` are further settings of
+    django-oauth-toolkit, by their names; they override those given here.
     """
     return {
-        # Never derived from a request: clients compare both letter by letter.
+        # Never derived from a request: clients compare both as strings.
         "OIDC_ISS_ENDPOINT": issuer,
         "OAUTH2_PROTECTED_RESOURCE_IDENTIFIER": resource,
         "SCOPES_BACKEND_CLASS": "mcp_bridge.oauth.scopes.Scopes",
         "OAUTH2_VALIDATOR_CLASS": "mcp_bridge.oauth.validator.Validator",
-        # How clients make themselves known: a document of their own, or registration.
+        # Clients register, or publish a metadata document.
         "CIMD_ENABLED": True,
         "CIMD_METADATA_FETCHER": "mcp_bridge.oauth.registration.MetadataFetcher",
         "CIMD_REGISTRATION_PERMISSION_CLASSES": ["mcp_bridge.oauth.registration.ClientDocument"],
         "DCR_ENABLED": True,
         "DCR_REGISTRATION_PERMISSION_CLASSES": ["mcp_bridge.oauth.registration.ClientRegistration"],
-        # Which of these a client may register is for mcp_bridge.oauth.registration to say.
+        # mcp_bridge.oauth.registration decides which of these a client may register.
         "ALLOWED_REDIRECT_URI_SCHEMES": ["http", "https", "cursor"],
         "ALLOW_LOCALHOST_LOOPBACK": True,
         "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
         "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
-        # A client with a document looks for "none".
+        # Clients with a metadata document look for "none".
         "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [
             "none",
             "client_secret_post",
@@ -49,7 +49,7 @@ def settings(*, issuer: str, resource: str, **more: Any) -> dict[str, Any]:
         "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT": True,
         "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": True,
         "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": True,
-        # These change what `check --deploy` says: an error for what is replaced by ``more``.
+        # Without these, `check --deploy` would report errors; ``more`` may change them.
         "COMPLIANT_BCP_RFC9700_REFRESH_TOKEN": True,
         "COMPLIANT_BCP_RFC9700_REDIRECT_URI_MATCHING": True,
         "COMPLIANT_BCP_RFC9700_PKCE_REQUIRED": True,

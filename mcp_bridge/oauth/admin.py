@@ -1,8 +1,8 @@
 """
-The admin of clients, in the place of django-oauth-toolkit's.
+The admin for OAuth clients; replaces django-oauth-toolkit's.
 
 ``settings()`` names it as APPLICATION_ADMIN_CLASS, and the toolkit registers it for the site's
-model of clients. It must not import ``oauth2_provider.admin``, which imports it.
+client model. It must not import ``oauth2_provider.admin``, which imports it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from mcp_bridge.oauth.models import ClientUse
 
 
 class ClientForm(RevisedForm, ApplicationForm):
-    """The toolkit's form of a client, refused if somebody has saved the client meanwhile."""
+    """The toolkit's client form; rejected if the client was saved by someone else meanwhile."""
 
 
 @method_decorator(sensitive_post_parameters("client_secret"), name="changeform_view")
 class ClientAdmin(PagesAdmin):
     """
-    Make clients, and look at those that have registered by themselves; revoke their tokens.
+    Add clients, view self-registered ones, and revoke their tokens.
 
-    What a client has said of itself is read here and not written.
+    Metadata that a client sent is read-only here.
     """
 
     form = ClientForm
@@ -52,7 +52,7 @@ class ClientAdmin(PagesAdmin):
 
     @sensitive_variables()
     def changeform_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Make or change a client, whose secret is read from the form."""
+        """Add or change a client; its secret is in the form."""
         return super().changeform_view(*args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -70,7 +70,7 @@ class ClientAdmin(PagesAdmin):
         return allowed and (obj is None or self._is_made_here(obj))
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        # Nobody needs to see the hash of a secret that the client was given.
+        # The hash of a registered client's secret is of no use to administrators.
         return [] if obj is None or self._is_made_here(obj) else ["client_secret"]
 
     def _is_made_here(self, client: AbstractApplication) -> bool:
@@ -94,8 +94,8 @@ class ClientAdmin(PagesAdmin):
             revoke(client)
             self.log_change(request, client, gettext("Revoked all tokens."))
         text = ngettext(
-            "All tokens of %(count)d client are revoked.",
-            "All tokens of %(count)d clients are revoked.",
+            "All tokens of %(count)d client were revoked.",
+            "All tokens of %(count)d clients were revoked.",
             len(clients),
         )
         self.message_user(request, text % {"count": len(clients)}, messages.SUCCESS)

@@ -14,11 +14,11 @@ class OAuthConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:
-        # Before a check could say so, as the models of both refer to one another.
+        # Before the models, which refer to those of the toolkit; a check would run too late.
         if not apps.is_installed("oauth2_provider"):
             raise ImproperlyConfigured(
-                'mcp_bridge.oauth needs django-oauth-toolkit: add "oauth2_provider" to '
-                "INSTALLED_APPS, before it."
+                'mcp_bridge.oauth requires django-oauth-toolkit: add "oauth2_provider" to '
+                "INSTALLED_APPS, before mcp_bridge.oauth."
             )
         super().import_models()
 

@@ -20,12 +20,12 @@ from mcp_bridge.oauth.validator import checksum_of
 
 class TokenAuthentication(BaseAuthentication):
     """
-    Authenticate ``Authorization: Bearer TOKEN`` by django-oauth-toolkit's table of access tokens.
+    Authenticate ``Authorization: Bearer TOKEN`` by django-oauth-toolkit's access tokens.
 
     A token of the grant "client credentials" acts as the user of its application, the service
-    user. What begins as the tokens of mcp_bridge.tokens do is left to their class. That the token
-    is for RESOURCE and nothing wider, and its user active, is the endpoint's to check: this class
-    is not for other views.
+    user. Tokens with the prefix of mcp_bridge.tokens are left to their class. The endpoint itself
+    checks that the token is for RESOURCE only and its user active, so do not use this class in
+    other views.
     """
 
     @sensitive_variables()
@@ -35,8 +35,8 @@ class TokenAuthentication(BaseAuthentication):
         token = parse_bearer_token(request.META.get("HTTP_AUTHORIZATION", ""))
         if token is None or token.startswith("mcp_"):
             return None
-        # For the address of the setting: that of the request may be another behind a proxy.
-        # oauthlib reads all that can be iterated over, the body among it.
+        # With the configured address: the request's own may differ behind a proxy. oauthlib
+        # iterates over all values, including the body.
         headers = {name: each for name, each in request.META.items() if isinstance(each, str)}
         asked = OAuthRequest(resource_of(request) or "", headers=headers)
         validator = oauth2_settings.OAUTH2_VALIDATOR_CLASS()
@@ -45,7 +45,7 @@ class TokenAuthentication(BaseAuthentication):
             raise CredentialRefused if known.exists() else AuthenticationFailed
         user, client, found = asked.user, asked.client, asked.access_token
         if user is None and client is not None:
-            # Nobody is there to grant it more.
+            # Without a user, more scopes cannot be granted.
             found.can_gain_scopes = False
             is_machine = client.allows_grant_type(client.GRANT_CLIENT_CREDENTIALS)
             user = client.user if is_machine else None

@@ -1,8 +1,8 @@
 """
-Checks of an authorization server: that it, the endpoint and the URLconf agree with one another.
+Checks of the authorization server: its settings, the endpoint and the URLconf must agree.
 
-What django-oauth-toolkit checks itself under ``--deploy`` (PKCE, how tokens are kept, grants that
-are no longer used) is not repeated here.
+The checks of django-oauth-toolkit under ``--deploy`` (PKCE, token storage, obsolete grants) are
+not repeated here.
 """
 
 from __future__ import annotations
@@ -28,30 +28,28 @@ from mcp_bridge.oauth.validator import Validator
 from mcp_bridge.outbound.addresses import is_https_or_loopback
 
 TOKENS: Final = "mcp_bridge.oauth.authentication.TokenAuthentication"
-USE_SETTINGS: Final = (
-    "Let OAUTH2_PROVIDER be what mcp_bridge.oauth.settings(issuer=…, resource=…) returns."
-)
+USE_SETTINGS: Final = "Set OAUTH2_PROVIDER = mcp_bridge.oauth.settings(issuer=…, resource=…)."
 
 
 def check_oauth(**kwargs: object) -> list[checks.CheckMessage]:
-    """Return an error for each way in which no client could log in, or any token would do."""
+    """Return errors for settings that break logins or accept tokens for other resources."""
     if check_settings() or TOKENS not in conf.AUTHENTICATION_CLASSES:
-        # Nothing of it is in use; check_oauth_deployment() says so.
+        # The app is not in use; check_oauth_deployment() reports it.
         return []
-    # What cannot be imported raises where it is looked at.
+    # Unimportable paths raise when they are read.
     return [*_imports()] or [*_settings(), *_urls()]
 
 
 def check_oauth_deployment(**kwargs: object) -> list[checks.CheckMessage]:
-    """Return what is dangerous, or will not work, where clients are not on the same machine."""
+    """Return errors and warnings for settings that are unsafe or fail with remote clients."""
     if check_settings():
         return []
     if TOKENS not in conf.AUTHENTICATION_CLASSES:
         return [
             checks.Warning(
-                "mcp_bridge.oauth is installed, and MCP_BRIDGE['AUTHENTICATION_CLASSES'] does not "
-                f"name {TOKENS}: the tokens that clients get do not open the endpoint.",
-                hint="Add that class, or take mcp_bridge.oauth out of INSTALLED_APPS.",
+                "mcp_bridge.oauth is installed, but MCP_BRIDGE['AUTHENTICATION_CLASSES'] does not "
+                f"include {TOKENS}: the endpoint does not accept the tokens that clients get.",
+                hint="Add that class, or remove mcp_bridge.oauth from INSTALLED_APPS.",
                 id="mcp_bridge.W040",
             )
         ]
@@ -62,7 +60,7 @@ def _imports() -> Iterator[checks.CheckMessage]:
     for name in oauth2_settings.import_strings:
         given = oauth2_settings.user_settings.get(name)
         for path in given if isinstance(given, list | tuple) else [given]:
-            # The admin has imported its classes before; without the admin they cannot be.
+            # The admin has already imported its classes; without the admin they cannot be imported.
             if isinstance(path, str) and not name.endswith("_ADMIN_CLASS"):
                 yield from import_errors(f"OAUTH2_PROVIDER[{name!r}]", path)
 
@@ -71,19 +69,19 @@ def _settings() -> Iterator[checks.CheckMessage]:
     resource = oauth2_settings.OAUTH2_PROTECTED_RESOURCE_IDENTIFIER
     if not conf.RESOURCE or resource != conf.RESOURCE:
         yield checks.Error(
-            f"MCP_BRIDGE['RESOURCE'] is {conf.RESOURCE!r}, and OAUTH2_PROVIDER"
-            f"['OAUTH2_PROTECTED_RESOURCE_IDENTIFIER'] {resource!r}: tokens would be issued for "
-            "another address than the endpoint's.",
-            hint=f"Give both the address that users paste into their clients. {USE_SETTINGS}",
+            f"MCP_BRIDGE['RESOURCE'] is {conf.RESOURCE!r}, but OAUTH2_PROVIDER"
+            f"['OAUTH2_PROTECTED_RESOURCE_IDENTIFIER'] is {resource!r}: tokens would be issued for "
+            "an address that is not the endpoint's.",
+            hint=f"Set both to the address that users enter in their clients. {USE_SETTINGS}",
             id="mcp_bridge.E040",
         )
     issuer = oauth2_settings.OIDC_ISS_ENDPOINT
     if not issuer or issuer not in conf.AUTHORIZATION_SERVERS:
         yield checks.Error(
             f"MCP_BRIDGE['AUTHORIZATION_SERVERS'] is {list(conf.AUTHORIZATION_SERVERS)!r}, without "
-            f"the issuer of this site, OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'], {issuer!r}. Clients "
-            "compare the two letter by letter, and refuse another one.",
-            hint=f"Write both alike, without a slash at the end. {USE_SETTINGS}",
+            f"this site's issuer, OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'], {issuer!r}. Clients "
+            "compare the two as strings and reject a mismatch.",
+            hint=f"Use the same string for both, without a trailing slash. {USE_SETTINGS}",
             id="mcp_bridge.E041",
         )
     try:
@@ -92,15 +90,15 @@ def _settings() -> Iterator[checks.CheckMessage]:
             resolve(urlsplit(address).path)
     except (NoReverseMatch, Resolver404):
         yield checks.Warning(
-            f"LOGIN_URL, {settings.LOGIN_URL!r}, leads to no page of this site: nobody could log "
+            f"LOGIN_URL, {settings.LOGIN_URL!r}, is not a page of this site: users could not log "
             "in to connect a client.",
             hint='Add a login page, such as path("accounts/", include("django.contrib.auth.urls")),'
-            " and name it in LOGIN_URL.",
+            " and set LOGIN_URL to it.",
             id="mcp_bridge.W041",
         )
     needed = {
         "OAUTH2_VALIDATOR_CLASS": (Validator, "tokens are issued for any resource"),
-        "SCOPES_BACKEND_CLASS": (Scopes, "clients are offered other scopes than the tools have"),
+        "SCOPES_BACKEND_CLASS": (Scopes, "clients are offered scopes that tools do not use"),
     }
     if oauth2_settings.CIMD_ENABLED:
         text = "a client's own document may name any redirect URI"
@@ -109,9 +107,8 @@ def _settings() -> Iterator[checks.CheckMessage]:
         found = getattr(oauth2_settings, name)
         if not issubclass(found, kind):
             yield checks.Error(
-                f"OAUTH2_PROVIDER[{name!r}] is {_name(found)}, which is no {_name(kind)}: "
-                f"{consequence}.",
-                hint=f"{USE_SETTINGS} A class of your own inherits from that one.",
+                f"OAUTH2_PROVIDER[{name!r}] is {_name(found)}, not a {_name(kind)}: {consequence}.",
+                hint=f"{USE_SETTINGS} Or let your class inherit from it.",
                 id="mcp_bridge.E043",
             )
 
@@ -121,21 +118,21 @@ def _urls() -> Iterator[checks.CheckMessage]:
         try:
             address = "/" + reverse(f"{app_name}:{pattern.name}").removeprefix(get_script_prefix())
             if pattern.name == "oauth-server-metadata":
-                # Where clients look for it (RFC 8414, section 3).
+                # The address that clients request (RFC 8414, section 3).
                 issuer = urlsplit(oauth2_settings.OIDC_ISS_ENDPOINT)
                 address = f"/{pattern.pattern}{issuer.path.rstrip('/')}"
             found = resolve(address).func
         except (NoReverseMatch, Resolver404):
-            wrong = f"The URLconf has no address for {app_name}:{pattern.name}"
+            wrong = f"The URLconf does not contain {app_name}:{pattern.name}"
         else:
             found = getattr(found, "view_class", found)
             if isinstance(found, type) and issubclass(found, pattern.callback.view_class):
                 continue
-            wrong = f"{address} is answered by {_name(found)}"
+            wrong = f"{address} is served by {_name(found)}"
         yield checks.Error(
-            f"{wrong}, where clients need that of mcp_bridge.oauth.urls.",
+            f"{wrong}; clients need the view of mcp_bridge.oauth.urls.",
             hint='Add path("", include("mcp_bridge.oauth.urls")) to the root of the URLconf, '
-            "before the URLs of oauth2_provider and patterns that take every address.",
+            "before the URLs of oauth2_provider and any catch-all pattern.",
             id="mcp_bridge.E042",
         )
 
@@ -152,37 +149,37 @@ def _deployment() -> Iterator[checks.CheckMessage]:
     ):
         if address and not is_https_or_loopback(address):
             yield checks.Error(
-                f"{place} is {address!r}: passwords, codes and tokens would be sent in the clear, "
+                f"{place} is {address!r}: passwords, codes and tokens would be sent unencrypted, "
                 "and clients refuse it.",
-                hint="Serve the site by https, and write https:// here.",
+                hint="Serve the site over https, and use https:// here.",
                 id="mcp_bridge.E044",
             )
     listed = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
     if oauth2_settings.DCR_ENABLED and AllowAllDCRPermission in listed:
         yield checks.Warning(
-            "OAUTH2_PROVIDER['DCR_REGISTRATION_PERMISSION_CLASSES'] has AllowAllDCRPermission: "
-            "where the URLs of oauth2_provider are served as well, anybody may register a client "
-            "with any redirect URI and the grants of passwords and of client credentials.",
-            hint="Name mcp_bridge.oauth.registration.ClientRegistration in its place.",
+            "OAUTH2_PROVIDER['DCR_REGISTRATION_PERMISSION_CLASSES'] has AllowAllDCRPermission: if "
+            "the URLs of oauth2_provider are also served, anyone can register a client with any "
+            "redirect URI and with the password and client credentials grants.",
+            hint="Use mcp_bridge.oauth.registration.ClientRegistration instead.",
             id="mcp_bridge.W042",
         )
     url = urlsplit(issuer)
     trusted = f"https://{url.netloc}" in settings.CSRF_TRUSTED_ORIGINS
     if url.scheme == "https" and settings.SECURE_PROXY_SSL_HEADER is None and not trusted:
         yield checks.Warning(
-            "The issuer is https, and SECURE_PROXY_SSL_HEADER is not set: behind a proxy that ends "
-            "TLS, Django takes requests for http, and refuses the form on the consent page (403, "
+            "The issuer is https, but SECURE_PROXY_SSL_HEADER is not set: behind a proxy that "
+            "terminates TLS, Django treats requests as http and rejects the consent form (403, "
             "CSRF).",
-            hint="Set SECURE_PROXY_SSL_HEADER as the proxy needs it. Where the server itself knows "
-            "of TLS, name mcp_bridge.W043 in SILENCED_SYSTEM_CHECKS.",
+            hint="Set SECURE_PROXY_SSL_HEADER to match the proxy. If the server itself handles "
+            "TLS, add mcp_bridge.W043 to SILENCED_SYSTEM_CHECKS.",
             id="mcp_bridge.W043",
         )
-    # The second one logs redirects, in which there are codes.
+    # oauth2_provider logs redirects, which contain codes.
     names = ("oauthlib", "oauth2_provider")
     if loud := [each for each in names if logging.getLogger(each).isEnabledFor(logging.DEBUG)]:
         yield checks.Warning(
-            f"Logging of {' and '.join(loud)} is at DEBUG: it writes codes, access tokens and "
-            "refresh tokens into the log, in full.",
+            f"The log level of {' and '.join(loud)} is DEBUG: codes, access tokens and refresh "
+            "tokens are written to the log in full.",
             hint='Add "oauthlib": {"level": "INFO"} and "oauth2_provider": {"level": "INFO"} to '
             "LOGGING['loggers'].",
             id="mcp_bridge.W044",

@@ -1,4 +1,4 @@
-"""The clients that a user has let in: seen and disconnected at ``/mcp/connections/``."""
+"""The clients that a user has connected: listed and disconnected at ``/mcp/connections/``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcp_bridge.oauth.models import ClientUse
 
 
 def live_tokens() -> QuerySet[Any]:
-    """Return the access tokens that are valid, or that a client can still refresh."""
+    """Return the access tokens that are valid or can still be refreshed."""
     now, lasting = timezone.now(), models.refresh_token_expire_timedelta()
     unrevoked = models.get_refresh_token_model().objects.filter(
         access_token=OuterRef("pk"), revoked__isnull=True
@@ -40,9 +40,9 @@ def live_tokens() -> QuerySet[Any]:
 
 def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any]]:
     """
-    Return the clients that can act as a user, the one that was connected last first.
+    Return the clients that can act as a user, most recently connected first.
 
-    ``expires_at`` is when a client's access ends unless it is used before, or None.
+    ``expires_at``: when access lapses if unused, or None.
     """
     tokens = live_tokens().filter(user=user.pk, application__isnull=False)
     tokens = tokens.select_related("application__user").order_by("application_id")
@@ -53,7 +53,7 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
         of_client, use = list(group), uses.get(key)
         application = of_client[0].application
         scopes = dict.fromkeys(scope for token in of_client for scope in token.scope.split())
-        # None for a token that can be refreshed for ever.
+        # None for a token that can be refreshed forever.
         ends = [
             lasting and each.expires + lasting if each.is_refreshable else each.expires
             for each in of_client
@@ -74,7 +74,7 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
 
 
 def redirect_hosts(application: models.AbstractApplication) -> list[str]:
-    """Return the hosts to which a client may have its users sent back, each once."""
+    """Return the hosts to which a client may redirect users, without duplicates."""
     return list(dict.fromkeys(map(host_of, application.redirect_uris.split())))
 
 
@@ -82,21 +82,21 @@ def revoke(
     application: models.AbstractApplication, user: AbstractBaseUser | AnonymousUser | None = None
 ) -> None:
     """
-    Take away all that a client was granted by a user, or by everybody: it has to ask anew.
+    Revoke everything that a client was granted by a user (None: by all users).
 
-    Refresh tokens stay as revoked ones, by which django-oauth-toolkit knows them when they are used
-    again.
+    Refresh tokens are kept as revoked, so that django-oauth-toolkit recognises them if they are
+    reused.
     """
     by = {} if user is None else {"user": user.pk}
     of = {"application": application.pk, **by}
     refresh_tokens, devices = models.get_refresh_token_model(), models.get_device_grant_model()
     with transaction.atomic(using=router.db_for_write(refresh_tokens)):
-        # First what becomes tokens.
+        # First the grants from which tokens are made.
         models.get_grant_model().objects.filter(**of).delete()
         devices.objects.filter(client_id=application.client_id, **by).delete()
         for token in refresh_tokens.objects.filter(**of, revoked__isnull=True):
             token.revoke()
-        # With OpenID Connect, ID tokens are taken as access tokens.
+        # With OpenID Connect, ID tokens are accepted as access tokens.
         for model in (models.get_access_token_model(), models.get_id_token_model(), ClientUse):
             model.objects.filter(**of).delete()
 
@@ -113,11 +113,11 @@ class ConnectionsView(LoginRequiredMixin, TemplateView):
         return super().get_context_data(**kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        # None where it was disconnected in another tab.
+        # None if it was disconnected in another tab.
         for connection in connections_of(request.user):
             if connection["application"].client_id == request.POST.get("client_id"):
                 revoke(connection["application"], request.user)
-                text = gettext("%(client)s is disconnected: it can no longer act as you.")
+                text = gettext("%(client)s was disconnected. It can no longer act as you.")
                 text %= {"client": connection["client"]["client_name"]}
                 messages.success(request, text, fail_silently=True)
         return HttpResponseRedirect(reverse("oauth2_provider:connections"))

@@ -1,4 +1,4 @@
-"""What a person reads before a client may act as them, and how it is shown safely."""
+"""The content of the consent page, and its safe display."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mcp_bridge.conf import conf
 from mcp_bridge.outbound.addresses import LOOPBACK
 from mcp_bridge.protocol.text import cut, shows
 
-# Characters that a page shows of a client's name; and of a host, whose end says whose it is: names
-# in the DNS have 253 at most.
+# The most characters shown of a client's name and of a host. A host's end identifies it, so none
+# is cut: DNS names have at most 253.
 MAX_NAME: Final = 80
 MAX_HOST: Final = 300
 
@@ -30,10 +30,10 @@ def consent_context(
     request: HttpRequest, application: AbstractApplication, scopes: Iterable[str], redirect_uri: str
 ) -> dict[str, Any]:
     """
-    Return what the consent page says of a client that asks the user of a request for scopes.
+    Return the context of the consent page for a client that asks for scopes.
 
-    ``tools`` counts those that this user may call under a scope, with the scopes that it includes;
-    None for a scope that no tool needs. ``tool_count`` has those that need no scope as well.
+    ``tools`` counts the user's tools that a scope and its included scopes allow, or is None for a
+    scope that tools do not use. ``tool_count`` also includes tools without scopes.
     """
     scopes, texts = list(scopes), get_scopes_backend().get_all_scopes()
     tools, needing = visible(request.user), features_by_scope()
@@ -48,7 +48,7 @@ def consent_context(
     return {
         **client_context(application),
         "redirect_host": host_of(redirect_uri),
-        # A program on the user's own computer takes the code: any may.
+        # Any program on the user's computer could receive the code.
         "is_local": url.scheme not in ("https", "http") or url.hostname in LOOPBACK,
         "permissions": [
             {"text": texts.get(each, each), "tools": tools_under(each)} for each in scopes
@@ -59,7 +59,7 @@ def consent_context(
 
 
 def site_context(request: HttpRequest) -> dict[str, Any]:
-    """Return the names of the site and of the user of a request, and its address."""
+    """Return the names of the site and the user of a request, and its address."""
     return {
         "site_name": conf.server_title,
         "user_name": request.user.get_username(),
@@ -69,13 +69,13 @@ def site_context(request: HttpRequest) -> dict[str, Any]:
 
 def client_context(application: AbstractApplication) -> dict[str, Any]:
     """
-    Return the name of a client, whether an administrator vouches for it, and who publishes it.
+    Return the name of a client, whether an administrator vouches for it, and its publisher.
 
-    ``published_by`` is the host of its metadata document, empty if it has none.
+    ``published_by`` is the host of its metadata document, or "".
     """
     meta, sources = application._meta, application.RegistrationSource
     source, owner = application.registration_source, application.user
-    # Pages of django-oauth-toolkit let every user make a client, which is then theirs.
+    # The toolkit's own pages let every user add a client, owned by them.
     needed = [f"{meta.app_label}.add_{meta.model_name}"]
     is_unverified = source != sources.MANUAL or owner is not None and any(lacking(owner, needed))
     return {
@@ -86,25 +86,25 @@ def client_context(application: AbstractApplication) -> dict[str, Any]:
 
 
 def shown(text: str, length: int = MAX_NAME) -> str:
-    """Return the text of a client on one line, cut, without characters that show nothing."""
-    # Cut first, since cleaning a long text is slow.
+    """Return a client's text on one line, truncated, without invisible characters."""
+    # Truncated first, since cleaning a long text is slow.
     printable = "".join(letter if shows(letter) else " " for letter in text[: 10 * length])
     return cut(" ".join(printable.split()), length)
 
 
 def without_secret(instance: Any, **kwargs: object) -> None:
-    """Give a public client that registers itself a secret that nothing matches."""
+    """Give a self-registering public client a secret that nothing matches."""
     is_made_here = instance.registration_source == instance.RegistrationSource.MANUAL
     if instance._state.adding and not is_made_here and instance.client_type == "public":
-        # Hashing one takes half a second.
+        # Hashing a secret takes half a second.
         instance.client_secret, instance.hash_client_secret = make_password(None), False
 
 
 def host_of(uri: str) -> str:
     """
-    Return the host of a URI with its port, and all of a text that is none.
+    Return the host of a URI with its port, or the whole text if it is not a URI.
 
-    Before the host of other schemes than those of the web, or in its place, stands the scheme.
+    For schemes other than http and https, the scheme precedes or replaces the host.
     """
     try:
         url = urlsplit(uri)
@@ -118,9 +118,9 @@ def host_of(uri: str) -> str:
 
 def protected(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """
-    Return a view whose pages are in no frame and no cache, run no script and tell nobody of them.
+    Return a view whose pages cannot be framed or cached, run no scripts and send no referrer.
 
-    Middleware that has a Content-Security-Policy for the site leaves one that a view has set.
+    Middleware that sets a Content-Security-Policy for the site keeps one set by a view.
     """
 
     @never_cache
@@ -129,14 +129,14 @@ def protected(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRespon
         response = view(request, *args, **kwargs)
         url = urlsplit(static("mcp_bridge/page.css"))
         files = f"'self' {url.scheme}://{url.netloc}" if url.netloc else "'self'"
-        # Without form-action: browsers hold it against each redirect after the form as well, which
-        # goes to the client, and from there on.
+        # Without form-action: browsers apply it to the redirects after the form too, which go to
+        # the client and beyond.
         response["Content-Security-Policy"] = (
             f"default-src {files}; script-src 'none'; object-src 'none'; base-uri 'none'; "
             "frame-ancestors 'none'"
         )
         response["X-Frame-Options"] = "DENY"
-        # With "no-referrer" browsers send "Origin: null", which is no origin of a CSRF check.
+        # With "no-referrer" browsers send "Origin: null", which fails the CSRF check.
         response["Referrer-Policy"] = "same-origin"
         return response
 

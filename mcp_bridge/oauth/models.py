@@ -1,7 +1,7 @@
 """
-The first and the last use of each client by each user.
+The first and last use of each client by each user.
 
-The tokens of django-oauth-toolkit come and go with each refresh; this is kept of them.
+The tokens of django-oauth-toolkit are replaced on each refresh; these rows remain.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ logger = get_logger("mcp_bridge.oauth")
 
 USED_EVERY: Final = timedelta(minutes=1)
 _MOST_KNOWN: Final = 10_000
-# When a user's client was last used, by a token of it: connected anew, it has another one.
+# The last use by token; a client that reconnects has a new token.
 _known: Final[dict[tuple[object, ...], datetime]] = {}
 
 
 class ClientUse(models.Model):
-    """When a client has acted as a user."""
+    """The first and last time that a client acted as a user."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    # The tables of a site's own models of clients may be in another database, or come later.
+    # Without a constraint: a site's own client model may be in another database or migrate later.
     application = models.ForeignKey(
         oauth2_settings.APPLICATION_MODEL,
         on_delete=models.CASCADE,
@@ -59,10 +59,10 @@ def mark_used(
     token: AbstractAccessToken | None = None,
 ) -> None:
     """
-    Record that a client acts as a user, at most once a minute; a token may be of no client.
+    Record that a client acts as a user, at most once a minute; ``application`` may be None.
 
-    A process looks once in that minute for each ``token``, and every time if none is given. An
-    error of the database is logged and not raised: it is no reason to refuse a good token.
+    A process queries once per minute for each ``token``, and every time without one. Database
+    errors are logged, not raised: they are not a reason to refuse a valid token.
     """
     if application is None:
         return
@@ -80,10 +80,10 @@ def mark_used(
                 if not uses.update(last_used_at=now):
                     ClientUse.objects.get_or_create(**of, defaults={"last_used_at": now})
     except DatabaseError:
-        text = "The use of the client %s could not be noted"
+        text = "The use of the client %s could not be recorded"
         logger.warning(text, application.client_id, exc_info=True)
         return
-    # What is written in a transaction around this may never be committed.
+    # Writes within an outer transaction may be rolled back.
     if token is not None and not connections[using].in_atomic_block:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()

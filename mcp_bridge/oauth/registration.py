@@ -1,4 +1,4 @@
-"""Which clients may make themselves known, by registration or by a document of their own."""
+"""The rules for clients that register or publish a metadata document."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from mcp_bridge.protocol.text import cut
 
 logger = get_logger("mcp_bridge.oauth")
 
-# The characters of RFC 3986, without "#": a fragment is not allowed. White space would end the URI,
-# and begin another one, where it is stored.
+# The characters of RFC 3986 except "#", since fragments are not allowed. Stored URIs are separated
+# by white space, so it would start another one.
 _URI = re.compile(r"[!$-;=?-\[\]_a-z~]+")
 
 
@@ -42,37 +42,37 @@ GRANTS: Final = ["authorization_code", "refresh_token"]
 
 
 def _granted(granted: list[str], asked: list[str]) -> list[str]:
-    """Return the values granted, which may differ from those asked for (RFC 7591, 3.2.1)."""
+    """Return the granted values, which may differ from those requested (RFC 7591, 3.2.1)."""
     if granted[0] not in asked:
         raise ValueError(f"must have {granted[0]}")
     return granted
 
 
 def without_nulls(given: Any) -> Any:
-    """Return metadata without members that are null, which are read as absent."""
+    """Return metadata without null members, which mean absent."""
     is_object = isinstance(given, dict)
     return {name: each for name, each in given.items() if each is not None} if is_object else given
 
 
 def _safe(uri: str, info: ValidationInfo) -> str:
-    """Return a URI to which a code may be sent; ``context`` has those of private use."""
+    """Return a URI that may receive codes; ``context`` has the allowed private-use URIs."""
     if uri in (info.context or ()) or _URI.fullmatch(uri) and is_redirect_uri(uri):
         return uri
     raise ValueError(
         "must be https, or http to localhost, 127.0.0.1 or [::1], without a fragment or user; "
-        "other schemes are listed by the site"
+        "other schemes must be allowed by the site"
     )
 
 
 class ClientMetadata(BaseModel):
-    """What a client says of itself (RFC 7591, section 2), as far as it is used."""
+    """The used part of a client's metadata (RFC 7591, section 2)."""
 
     client_name: Annotated[str, AfterValidator(shown)] = ""
     redirect_uris: Annotated[
         list[Annotated[str, Field(max_length=2000), AfterValidator(_safe)]],
         Field(min_length=1, max_length=20),
     ]
-    # Some ask for more, such as the device flow: the answer lists the grants.
+    # Some request more, such as the device flow; the response lists the granted ones.
     grant_types: Annotated[list[str], AfterValidator(partial(_granted, GRANTS))] = GRANTS
     response_types: Annotated[list[str], AfterValidator(partial(_granted, ["code"]))] = ["code"]
     token_endpoint_auth_method: Literal["none", "client_secret_post", "client_secret_basic"] = (
@@ -84,19 +84,19 @@ _METADATA: Final = TypeAdapter(Annotated[ClientMetadata, BeforeValidator(without
 
 
 class RegistrationRateThrottle(AnonRateThrottle):
-    """Count the registrations and the client documents of a network."""
+    """Counts registrations and fetched client documents by network."""
 
     rate = "300/hour"
 
 
 class ClientRegistration:
     """
-    Let clients register whose redirect URIs are safe and that ask for nothing but logins.
+    Accepts clients with safe redirect URIs that request only logins.
 
-    A permission class for DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to list other
-    ``private_use_uris``: redirect URIs of a scheme of the client's own, which an attacker's
-    program could claim as well, so that they have to be named in full. Their schemes have to be
-    in ALLOWED_REDIRECT_URI_SCHEMES too.
+    A permission class for DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to allow
+    ``private_use_uris``: redirect URIs with a custom scheme. Since any program could claim that
+    scheme, they must be listed in full. Their schemes must also be in
+    ALLOWED_REDIRECT_URI_SCHEMES.
     """
 
     private_use_uris: ClassVar[Collection[str]] = {"cursor://anysphere.cursor-mcp/oauth/callback"}
@@ -122,14 +122,14 @@ class ClientRegistration:
 
 
 def client_registration() -> ClientRegistration:
-    """Return the site's ClientRegistration: that of its permission classes, else the one here."""
+    """Return the site's ClientRegistration from its permission classes, or the default."""
     listed = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
     kinds = (each for each in listed if issubclass(each, ClientRegistration))
     return next(kinds, ClientRegistration)()
 
 
 class MetadataFetcher(SafeMetadataFetcher):
-    """Hold a client's own document to the same rules as its registration."""
+    """Applies the rules of registration to a client's metadata document."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         document, max_age = super().fetch(client_id)
@@ -138,7 +138,7 @@ class MetadataFetcher(SafeMetadataFetcher):
             metadata = client_registration().read(document)
         except OAuth2Error as error:
             raise CIMDError(error.description) from None
-        # Who registers may leave it out (MCP, "Client ID Metadata Documents").
+        # Optional in registrations, required here (MCP, "Client ID Metadata Documents").
         if not metadata.client_name:
             raise CIMDError("client_name: Field required")
         granted = {"grant_types": ["authorization_code"]}
@@ -146,7 +146,7 @@ class MetadataFetcher(SafeMetadataFetcher):
 
 
 class ClientDocument:
-    """Count a client's document as a registration; for CIMD_REGISTRATION_PERMISSION_CLASSES."""
+    """Counts a client document as a registration; for CIMD_REGISTRATION_PERMISSION_CLASSES."""
 
     def has_permission(self, request: OAuthRequest, client_id: str) -> bool:
         """Return whether the document may be fetched for this request."""
@@ -154,9 +154,9 @@ class ClientDocument:
 
 
 def seconds_to_wait(meta: dict[str, Any]) -> int | None:
-    """Count a registration from the address in a request's META; None if it is allowed."""
+    """Count a registration by the address in META; None if allowed, else seconds to wait."""
     throttle = throttling.make_throttle(client_registration().throttle_class)
-    # Always anonymous: AnonRateThrottle does not count a user with a session.
+    # Always anonymous: AnonRateThrottle does not count logged-in users.
     asked = HttpRequest()
     asked.META, asked.user = meta, AnonymousUser()
     # Throttles read only attributes that Django's request has too.
@@ -169,9 +169,9 @@ def seconds_to_wait(meta: dict[str, Any]) -> int | None:
 
 class ClientRegistrationView(DynamicClientRegistrationView):
     """
-    Register a client (RFC 7591), whose metadata hold to ClientRegistration in any case.
+    Registers a client (RFC 7591); its metadata must always satisfy ClientRegistration.
 
-    Without the later changes of RFC 7592, which would go past it.
+    Does not support updates by RFC 7592, which would bypass it.
     """
 
     @sensitive_variables()
@@ -185,7 +185,7 @@ class ClientRegistrationView(DynamicClientRegistrationView):
             return _error(error.error, error.description)
         permissions = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
         if not permissions or not all(each().has_permission(request) for each in permissions):
-            text = "This site does not let you register clients."
+            text = "This site does not allow you to register clients."
             return _error("access_denied", text, 401, {"WWW-Authenticate": 'Bearer realm="mcp"'})
         model = get_application_model()
         is_public = metadata.token_endpoint_auth_method == "none"
@@ -196,7 +196,7 @@ class ClientRegistrationView(DynamicClientRegistrationView):
             authorization_grant_type=model.GRANT_AUTHORIZATION_CODE,
             registration_source=model.RegistrationSource.DCR,
         )
-        # Before it is hashed; a public client has none.
+        # Read before it is hashed; public clients lack one.
         secret = application.client_secret
         try:
             application.full_clean()

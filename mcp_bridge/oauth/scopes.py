@@ -1,4 +1,4 @@
-"""The scopes of MCP_BRIDGE, as django-oauth-toolkit asks for them."""
+"""The scopes of MCP_BRIDGE as a scopes backend of django-oauth-toolkit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_bridge.conf import conf
 
 
 class Scopes(BaseScopes):
-    """Offer what the endpoint's tools may require; a request without scopes gets DEFAULT_SCOPES."""
+    """Offers the scopes of the endpoint's tools; requests without scopes get DEFAULT_SCOPES."""
 
     def get_all_scopes(self) -> dict[str, str]:
         return supported_scopes()

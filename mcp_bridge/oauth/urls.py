@@ -1,9 +1,9 @@
 """
-The authorization server's addresses; include them once, at the root: ``path("", include(...))``.
+The authorization server's URLs; include them once, at the root: ``path("", include(...))``.
 
-Below ``/oauth/``, since sites have a page /register/ of their own, but for the metadata. Names
-and namespace are django-oauth-toolkit's, whose code looks for them: its own URLs, where a site
-needs more of them, go after this include.
+All but the metadata are below ``/oauth/``, since sites have their own /register/ page. Names
+and namespace are those of django-oauth-toolkit, whose code reverses them. If a site needs more
+of its URLs, include them after these.
 """
 
 from __future__ import annotations

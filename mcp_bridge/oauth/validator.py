@@ -1,4 +1,4 @@
-"""Rules for requests for tokens, beyond those of django-oauth-toolkit."""
+"""Rules for token requests, in addition to those of django-oauth-toolkit."""
 
 from __future__ import annotations
 
@@ -22,54 +22,54 @@ from oauthlib.oauth2.rfc6749.utils import scope_to_list
 from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
 
-# The META key for the id of the client that was authenticated, or "" if that failed. No header can
-# have this name.
+# The META key for the id of the authenticated client, or "" if authentication failed. Headers
+# cannot have this name.
 PROVEN: Final = "mcp_bridge.client"
 
 
 def invalid_target(request: Request | None = None) -> errors.OAuth2Error:
-    """Return the error for a client that asks for another resource (RFC 8707, section 2)."""
+    """Return the error for an unknown resource (RFC 8707, section 2)."""
     text = f"Resources here are: {', '.join(conf.resources.values())}."
     return errors.CustomOAuth2Error("invalid_target", text, request=request)
 
 
 class Validator(OAuth2Validator):
     """
-    Issue tokens for the endpoint, RESOURCE, for its toolsets, and for no other resource.
+    Issues tokens only for the endpoint, RESOURCE, and its toolsets.
 
-    A client that made itself known, and names no resource, gets a token for the endpoint: here it
-    can want nothing else. One that an administrator has made gets what django-oauth-toolkit gives,
-    a token for no resource in particular, which does not open the endpoint.
+    A self-registered client that does not name a resource gets a token for the endpoint, the only
+    resource here. Clients made by an administrator get django-oauth-toolkit's default: a token
+    without a resource, which the endpoint does not accept.
 
-    A refresh token is replaced at each use. For ``grace`` after its first use it gives further
-    tokens, and the access token before goes on working: clients of several processes, and those
-    that lost an answer, send it again. The toolkit's REFRESH_TOKEN_GRACE_PERIOD_SECONDS needs
-    tokens in plain text, and is left at 0. Later, a replay revokes all that came from the login
-    (RFC 9700, section 4.14.2).
+    Refresh tokens are replaced at each use. For ``grace`` after its first use, a refresh token
+    gives further tokens, and the previous access token stays valid: clients with several
+    processes, or that lost a response, send it again. The toolkit's
+    REFRESH_TOKEN_GRACE_PERIOD_SECONDS needs tokens in plain text, and is left at 0. After that, a
+    replay revokes all tokens of the login (RFC 9700, section 4.14.2).
     """
 
     grace = timedelta(seconds=60)
 
     def _load_application(self, client_id: str | None, request: Request) -> Any:
-        # PostgreSQL cannot be asked for a NUL, which Basic credentials may hold.
+        # PostgreSQL does not accept NUL, which Basic credentials may contain.
         is_text = client_id is None or "\0" not in client_id
         return super()._load_application(client_id, request) if is_text else None
 
     def authenticate_client(self, request: Request) -> bool:
-        """Return whether the client has proven who it is, in this request or before it."""
+        """Return whether the client is authenticated, by this request or earlier in it."""
         proven = request.headers.get(PROVEN)
         if proven is None:
             return bool(super().authenticate_client(request))
         return proven != "" and self._load_application(proven, request) is not None
 
     def validate_user(self, username: str, password: str, client: Any, request: Request) -> bool:
-        """Check a password for a client with that grant alone: others could try passwords."""
+        """Check a password only for a client with that grant: others could guess passwords."""
         if not client.allows_grant_type(client.GRANT_PASSWORD):
             raise errors.UnauthorizedClientError(request=request)
         return bool(super().validate_user(username, password, client, request))
 
     def is_pkce_required(self, client_id: str, request: Request) -> bool:
-        """Refuse a challenge that is empty or plain before a user is asked to allow anything."""
+        """Reject an empty or plain challenge before asking the user; else ask the toolkit."""
         challenge, is_plain = request.code_challenge, request.code_challenge_method != "S256"
         is_refused = is_plain and oauth2_settings.COMPLIANT_BCP_RFC9700_PKCE_METHOD
         if request.response_type and challenge is not None and (is_refused or not challenge):
@@ -80,14 +80,14 @@ class Validator(OAuth2Validator):
     def validate_scopes(
         self, client_id: str, scopes: Sequence[str], client: Any, request: Request
     ) -> bool:
-        """Grant the scopes that there are, or else the default ones (RFC 6749, section 3.3)."""
+        """Grant the known scopes, or else the default ones (RFC 6749, section 3.3)."""
         request.scopes = self._known(scopes, request) or self.get_default_scopes(client_id, request)
         return bool(super().validate_scopes(client_id, request.scopes, client, request))
 
     def is_within_original_scope(
         self, request_scopes: Sequence[str], refresh_token: str, request: Request
     ) -> bool:
-        """Leave unknown scopes out of a refresh, which may not ask for more than was granted."""
+        """Drop unknown scopes from a refresh; return whether the rest was granted before."""
         original = scope_to_list(self.get_original_scopes(refresh_token, request))
         request.scopes = self._known(request_scopes, request, original) or original
         return set(request.scopes) <= set(original)
@@ -100,7 +100,7 @@ class Validator(OAuth2Validator):
         return [each for each in dict.fromkeys(scopes) if each in known or each in also]
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Request) -> bool:
-        """Return whether a code may be exchanged; one that was used revokes its tokens."""
+        """Return whether a code may be exchanged; a replayed code revokes its tokens."""
         if super().validate_code(client_id, code, client, request):
             return bool(request.user.is_active)
         tokens, family = get_refresh_token_model(), family_of(code)
@@ -109,7 +109,7 @@ class Validator(OAuth2Validator):
         return False
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Request) -> bool:
-        """Return whether a refresh token is valid, of an active user, or replaced just now."""
+        """Return whether a refresh token is valid, or was replaced recently; the user is active."""
         tokens = get_refresh_token_model().objects.select_related("access_token", "user")
         replaced = tokens.filter(
             token_checksum=checksum_of(refresh_token),
@@ -117,7 +117,7 @@ class Validator(OAuth2Validator):
             revoked__gt=timezone.now() - self.grace,
         )
         used = replaced.order_by("-revoked").first()
-        # A token that was revoked outright has no successor, or none that is left.
+        # An explicitly revoked token does not have a valid successor.
         if used and get_access_token_model().objects.filter(source_refresh_token=used).exists():
             request.user, request.refresh_token_instance = used.user, used
         elif not super().validate_refresh_token(refresh_token, client, request):
@@ -134,7 +134,7 @@ class Validator(OAuth2Validator):
                 rows.update(revoked=now, updated=now)
                 until = now + self.grace
                 tokens.filter(pk=used.access_token_id, expires__gt=until).update(expires=until)
-            # The toolkit would return the access token with this source, whose text is unknown.
+            # With this source, the toolkit would return the existing access token, only hashed.
             tokens.filter(source_refresh_token=used).update(source_refresh_token=None)
         super()._save_bearer_token(token, request)
 
@@ -142,7 +142,7 @@ class Validator(OAuth2Validator):
         self, request: Request, refresh_token_code: str, access_token: Any, previous: Any
     ) -> Any:
         if previous is None and request.grant_type == "authorization_code":
-            # Identifies a code that is sent again.
+            # Allows a replayed code to be recognised.
             previous = SimpleNamespace(token_family=family_of(request.code))
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
@@ -170,16 +170,16 @@ class Validator(OAuth2Validator):
 
 
 def checksum_of(token: str) -> str:
-    """Return the checksum by which django-oauth-toolkit finds a token."""
+    """Return the checksum by which django-oauth-toolkit stores a token."""
     return sha256(token.encode()).hexdigest()
 
 
 def is_of(token: str) -> Q:
-    """Return the condition for the refresh token that is, or that belongs to, a token."""
+    """Return the condition for the refresh token equal to, or belonging to, a token."""
     checksum = checksum_of(token)
     return Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)
 
 
 def family_of(code: str) -> UUID:
-    """Return the ``token_family`` of all tokens that come from a code."""
+    """Return the ``token_family`` of the tokens issued for a code."""
     return UUID(bytes=sha256(code.encode()).digest()[:16])

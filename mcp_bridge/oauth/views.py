@@ -1,4 +1,4 @@
-"""django-oauth-toolkit's views, with what MCP asks of them beyond."""
+"""django-oauth-toolkit's views, extended for MCP."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _CORS: Final = {
 
 def from_any_origin(view: View) -> View:
     """
-    Let pages of any origin call the view, such as clients that run in a browser.
+    Allow cross-origin requests to the view, such as from clients in a browser.
 
-    For views that know who calls by what is in the request, and never by a cookie: browsers send
-    none where the answer has "*" for its origin.
+    Only for views that identify callers by the request's content, never by cookies: browsers omit
+    cookies if the response allows origin "*".
     """
 
     @wraps(view)
@@ -56,7 +56,7 @@ def from_any_origin(view: View) -> View:
 
 
 def without_nul(view: View) -> View:
-    """Refuse a NUL in any value of a request: PostgreSQL cannot be asked for one, nor store it."""
+    """Reject requests with a NUL in any value, which PostgreSQL cannot store or query."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -68,12 +68,12 @@ def without_nul(view: View) -> View:
 
 
 class OneAtATime(OAuthLibMixin):
-    """Answer requests with codes and tokens of the same login one after another."""
+    """Handles requests with codes and tokens of one login one at a time."""
 
     @sensitive_variables()
     def alone(self, request: HttpRequest, view: Callable[..., HttpResponse]) -> HttpResponse:
-        """Return the answer of a view, run in a transaction that locks the login."""
-        # Before the lock, since hashing a secret or fetching a document is slow.
+        """Return the response of a view, run in a transaction that locks the login."""
+        # Done before locking, since hashing a secret or fetching a document is slow.
         core = self.get_oauthlib_core()
         asked = OAuthRequest(*core._extract_params(request))
         validator = core.server.request_validator
@@ -84,14 +84,14 @@ class OneAtATime(OAuthLibMixin):
         secret = request.POST.get("refresh_token") or request.POST.get("token", "")
         grants = get_grant_model().objects.filter(code=code)
         tokens = get_refresh_token_model().objects
-        # Further attempts, if the transaction is aborted by another one.
+        # Retries if another transaction aborts this one.
         left = 2
         while True:
             family = tokens.filter(is_of(secret)).values_list("token_family", flat=True).first()
             of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
             oldest = of_login.values_list("pk", flat=True).first()
             if oldest is None and not grants.exists():
-                # There is nothing to lock: the request will fail, or it has no login.
+                # Nothing to lock: the request will fail, or does not belong to a login.
                 return view(request)
             try:
                 with transaction.atomic(using=router.db_for_write(tokens.model)):
@@ -101,7 +101,7 @@ class OneAtATime(OAuthLibMixin):
                     tokens.filter(pk=oldest).update(updated=now)
                     return view(request)
             except DatabaseError:
-                # Such as a deadlock with a user who disconnects the client.
+                # For example a deadlock with a user who disconnects the client.
                 if not left:
                     raise
                 left -= 1
@@ -109,7 +109,7 @@ class OneAtATime(OAuthLibMixin):
 
 @method_decorator([protected, without_nul], name="dispatch")
 class AuthorizationView(views.AuthorizationView):
-    """Ask a user to connect a client; errors carry ``iss`` as well (RFC 9207, section 2)."""
+    """Asks a user to connect a client; errors carry ``iss`` too (RFC 9207, section 2)."""
 
     template_name = "mcp_bridge/oauth/consent.html"
 
@@ -118,22 +118,22 @@ class AuthorizationView(views.AuthorizationView):
         query = request.GET.copy()
         if "resource" in query:
             query.setlist("resource", [*map(as_configured, query.getlist("resource"))])
-        # A client may not skip the question: any program on the user's machine can pretend to be
-        # a public client (RFC 8252, section 8.6).
+        # A client may not skip consent: any program on the user's machine can pretend to be a
+        # public client (RFC 8252, section 8.6).
         query.pop("approval_prompt", None)
         request.GET = query  # type: ignore[assignment]
         known = conf.resources.values()
-        # Nobody has to log in for a token that will not be issued.
+        # Do not ask for a login if the token will not be issued.
         if any(each not in known for each in query.getlist("resource")):
             client = get_application_model().objects.filter(client_id=query.get("client_id", ""))
             if client.exclude(cimd_expires_at__lt=timezone.now()).exists():
                 return self.refuse(invalid_target())
-            # Nor is the client's document fetched, which lists its redirect URIs.
+            # Do not fetch the client's document with its redirect URIs either.
             return self.error_response(FatalClientError(invalid_target()), None)
         return super().dispatch(request, *args, **kwargs)
 
     def refuse(self, error: OAuth2Error) -> HttpResponse:
-        """Send an error to the client, or show it if the redirect URI is not the client's own."""
+        """Send an error to the client, or show it if the redirect URI is not the client's."""
         try:
             _, credentials = self.validate_authorization_request(self.request)
         except OAuthToolkitError as exception:
@@ -145,9 +145,9 @@ class AuthorizationView(views.AuthorizationView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         prompt = {*request.GET.get("prompt", "").split()}
         if "none" in prompt and len(prompt) > 1:
-            return self.refuse(InvalidRequestError("prompt: none stands alone."))
+            return self.refuse(InvalidRequestError("prompt: none cannot be combined."))
         response: HttpResponse = super().get(request, *args, **kwargs)
-        # A page is never shown for "none" (OpenID Connect Core, section 3.1.2.1).
+        # With "none" a page is never shown (OpenID Connect Core, section 3.1.2.1).
         is_page = "none" in prompt and response.status_code == 200
         return self.refuse(ConsentRequired()) if is_page else response
 
@@ -168,13 +168,13 @@ class AuthorizationView(views.AuthorizationView):
 
 @method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
 class TokenView(OneAtATime, views.TokenView):
-    """Exchange a code or a refresh token for an access token."""
+    """Exchanges a code or a refresh token for an access token."""
 
     @method_decorator(sensitive_post_parameters())
     def authorization_flow_token_response(self, request: HttpRequest) -> HttpResponse:
         return self.alone(request, super().authorization_flow_token_response)
 
-    # The toolkit keeps less out of reports of errors, and says so after dispatch().
+    # The toolkit hides fewer parameters from error reports, and only after dispatch().
     @method_decorator(sensitive_post_parameters())
     def create_token_response(self, request: HttpRequest) -> Any:
         return super().create_token_response(request)
@@ -187,7 +187,7 @@ class TokenView(OneAtATime, views.TokenView):
             response: HttpResponse = JsonResponse({"error": "invalid_request"}, status=400)
         else:
             response = super().post(request)
-        # Some errors come as HTML, with what was sent in them.
+        # Some errors are HTML with the submitted values.
         response["Content-Type"] = "application/json"
         response["Cache-Control"] = "no-store"
         return response
@@ -196,7 +196,7 @@ class TokenView(OneAtATime, views.TokenView):
 @method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class RevokeTokenView(OneAtATime, views.RevokeTokenView):
-    """Revoke a token (RFC 7009)."""
+    """Revokes a token (RFC 7009)."""
 
     @sensitive_variables()
     def post(self, request: HttpRequest) -> HttpResponse:
@@ -205,10 +205,10 @@ class RevokeTokenView(OneAtATime, views.RevokeTokenView):
 
 class ServerMetadataView(views.OAuthServerMetadataView):
     """
-    Describe the authorization server (RFC 8414).
+    The metadata of the authorization server (RFC 8414).
 
-    At the root, and with the path of the issuer or, for clients that ask for that one, of the
-    endpoint.
+    Served at the root, with the issuer's path, or with the endpoint's path for clients that
+    request that.
     """
 
     def get(self, request: HttpRequest, path: str = "") -> HttpResponse:

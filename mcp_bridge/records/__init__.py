@@ -1,1 +1,1 @@
-"""What is recorded and signalled of calls, without secrets."""
+"""Records and signals of calls, without secrets."""

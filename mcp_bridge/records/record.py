@@ -1,4 +1,4 @@
-"""A record on its way to its row, and as a line of a log from which it can be restored."""
+"""A record before it becomes a row, also as a log line from which it can be restored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.core.signing import BadSignature, Signer
 from mcp_bridge.models.keys import TAIL_BITS, uuid7
 from mcp_bridge.protocol import without_unprintable
 
-# The member of a logged record with its signature, and the salt of the signature.
+# The member of a logged record that holds its signature, and the salt of the signature.
 SIGNATURE: Final = "signature"
 _SALT: Final = "mcp_bridge.records.lost"
 
@@ -26,7 +26,7 @@ new_tail: Final = partial(getrandbits, TAIL_BITS)
 
 
 class Caller(NamedTuple):
-    """Who calls, and with what: the user's key, and texts."""
+    """The caller and client of a call: the user's key, and texts."""
 
     user_id: Any = None
     user_name: str = ""
@@ -39,10 +39,10 @@ class Caller(NamedTuple):
 
 class Began(NamedTuple):
     """
-    What is known of a call when it begins, or is refused.
+    The part of a record that is known when a call starts or is refused.
 
-    ``started`` is in microseconds since 1970; the row's key is made of it and of ``tail``, so that
-    the row can be written again. Texts are cut, but not cleaned.
+    ``started`` is in microseconds since 1970; with ``tail`` it makes the row's key, so that the row
+    can be written again. Texts are cut, but not yet cleaned.
     """
 
     started: int
@@ -56,7 +56,7 @@ class Began(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The values of a row; ``is_begun`` says that the row may be there already."""
+    """The values of a row; ``is_begun`` says that the row may exist already."""
 
     began: Began
     outcome: str
@@ -75,20 +75,20 @@ class Record(NamedTuple):
         return uuid7(self.began.started, self.began.tail)
 
     def values(self) -> tuple[Any, ...]:
-        """Return the values in the order of COLUMNS: texts in one line, with visible characters."""
+        """Return the values in the order of COLUMNS; texts are on one line and printable."""
         seconds, zone = self.began.started / 1e6, UTC if settings.USE_TZ else None
         user_id = self.began.caller.user_id
         return self.key, datetime.fromtimestamp(seconds, zone), user_id, *self.others()
 
     def others(self) -> tuple[Any, ...]:
-        """Return the values but for the first three, which each database has in its own way."""
+        """Return the values except the first three, which depend on the database."""
         began, texts = self.began, _texts(self.began.caller)
-        # Plain texts: some drivers take no members of an enumeration.
+        # Plain strings: some drivers do not accept enum members.
         ended = self.outcome[:], self.error_code[:], *self[3:9]
         return printable(began.tool), *texts, *began[4:], *ended
 
 
-# The columns in the order of a record's values, and the first of those that change.
+# The columns in the order of a record's values, and the index of the first that changes.
 COLUMNS: Final = (
     *("id", "started_at", "user_id", "tool", *Caller._fields[1:]),
     *(*Began._fields[4:], *Record._fields[1:9]),
@@ -97,8 +97,8 @@ CHANGING: Final = COLUMNS.index("outcome")
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, without characters that hide or turn round what follows."""
-    # Most are plain, which needs no call.
+    """Return a text on one line, without characters that hide or reverse what follows."""
+    # Most texts are printable ASCII and need no call.
     return text if text.isascii() and text.isprintable() else without_unprintable(text)
 
 
@@ -108,13 +108,13 @@ def _texts(caller: Caller) -> tuple[str, ...]:
 
 
 def as_json(record: Record) -> str:
-    """Return a record as one line of ASCII, signed, which ``from_json`` reads."""
+    """Return a record as one signed line of ASCII, for ``from_json``."""
     row = dict(zip(COLUMNS, record.values(), strict=True))
     return signed({**row, "started_at": datetime.fromtimestamp(record.began.started / 1e6, UTC)})
 
 
 def signed(row: Mapping[str, Any]) -> str:
-    """Return an object of JSON with its signature as the last member."""
+    """Return a JSON object with its signature as the last member."""
     text = json.dumps(row, default=str)
     signature = Signer(salt=_SALT).signature(text)
     return json.dumps({**json.loads(text), SIGNATURE: signature})
@@ -122,16 +122,16 @@ def signed(row: Mapping[str, Any]) -> str:
 
 def from_json(line: str) -> Record:
     """
-    Return the record in a line of ``as_json``; a log may have put text before it.
+    Return the record in a line of ``as_json``, which may have a prefix from the log.
 
-    Raises ValueError for a line without one that was signed with SECRET_KEY or a key of
-    SECRET_KEY_FALLBACKS: other lines of a log hold the text of strangers.
+    Raises ValueError unless the line was signed with SECRET_KEY or a key of
+    SECRET_KEY_FALLBACKS: other log lines may contain text from attackers.
     """
     try:
         row = json.loads(line[line.index("{") :])
         signature = row.pop(SIGNATURE, None)
         Signer(salt=_SALT).unsign(f"{json.dumps(row)}:{signature}")
-        # Lines of before there were kinds.
+        # Lines from versions before kinds.
         row.setdefault("kind", "tool")
         key, began = UUID(row.pop("id")), datetime.fromisoformat(row.pop("started_at"))
         started, tail = round(began.timestamp() * 1e6), key.int & (1 << TAIL_BITS) - 1
@@ -139,11 +139,11 @@ def from_json(line: str) -> Record:
         others = (row.pop(name) for name in Began._fields[4:])
         record = Record(Began(started, tail, row.pop("tool"), caller, *others), **row)
     except RecursionError as error:
-        raise ValueError("it is no JSON that anybody reads") from error
+        raise ValueError("it is not readable JSON") from error
     except BadSignature as error:
-        raise ValueError("this site has not signed it") from error
+        raise ValueError("it was not signed by this site") from error
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError("it is not one of a record") from error
+        raise ValueError("it does not hold a record") from error
     if record.key != key:
-        raise ValueError("its key is not one of its time")
+        raise ValueError("its key does not match its time")
     return record._replace(is_begun=True)

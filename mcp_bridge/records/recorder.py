@@ -1,11 +1,11 @@
 """
-Recording and signalling of calls and refusals: the one place that does either.
+Recording and signalling of calls and refusals; only this module does either.
 
-A call of a tool that is not read-only is recorded before it runs, as "started", and again when it
-has ended: in the tool's own transaction where that is committed, so that the one is not without the
-other. A call of a read-only tool is recorded when it has ended, as is a refusal; AUDIT["WRITE"]
-says whether at once. A record that cannot be written is logged as an error and changes no answer,
-but for the setting AUDIT["REQUIRED"].
+A call of a tool that is not read-only is recorded as "started" before it runs, and again when it
+has ended: if possible in the tool's own transaction, so that both commit together. A call of a
+read-only tool is recorded when it has ended, as is a refusal; AUDIT["WRITE"] says whether at
+once. If a record cannot be written, an error is logged and the response is unchanged, unless
+AUDIT["REQUIRED"] is set.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 
-# By the status of a tool that its caller does not see, which is answered as if it were not there.
+# By the status of a tool that is hidden from its caller; the caller gets "unknown tool".
 _UNSEEN: Final = {
     None: ErrorCode.UNKNOWN_TOOL,
     ToolStatus.DISABLED: ErrorCode.DISABLED,
     ToolStatus.NEW: ErrorCode.WITHHELD,
     ToolStatus.CHANGED: ErrorCode.WITHHELD,
 }
-# Refusals that a caller gets again and again: those of a minute are one row.
+# Refusals that a caller may repeat often; those within a minute share one row.
 _REPEATED: Final = frozenset({ErrorCode.THROTTLED, *_UNSEEN.values(), ErrorCode.FORBIDDEN})
 
 
 @dataclass(slots=True, kw_only=True)
 class StartedCall:
     """
-    A call that runs.
+    A running call.
 
-    ``began`` is None if the site keeps no records; ``is_begun`` says that its row may be there, and
-    ``may_wait`` that the record may be left to the thread that writes.
+    ``began`` is None if the site does not keep records. ``is_begun`` says that its row may exist,
+    ``may_wait`` that the writer thread may write the record.
     """
 
     call: ToolCall
     began: Began | None
     is_begun: bool
     may_wait: bool
-    # When the tool was called, by perf_counter().
+    # The start of the tool, by perf_counter().
     started: float = 0.0
-    # Whether its success is recorded in the tool's transaction, and there is no more to do then.
+    # Whether its success was recorded in the tool's transaction; then nothing is left to record.
     is_in_transaction: bool = False
     is_finished: bool = False
 
@@ -69,9 +69,9 @@ class StartedCall:
 
         ``size`` is that of the result in bytes.
 
-        Unless ``is_finished``, ``finish`` must follow: it records what could not be recorded here.
+        Unless ``is_finished``, ``finish`` must follow; it records what could not be recorded here.
         """
-        # What was not on record before it ran is so at the latest with what it has done.
+        # Even if the row could not be written before the call, it commits with the tool's changes.
         if self.began is not None and self.is_begun:
             duration = round((perf_counter() - self.started) * 1000, 3)
             record = Record(self.began, Outcome.SUCCEEDED, "", duration, size, is_begun=True)
@@ -83,16 +83,16 @@ async def start(call: ToolCall) -> StartedCall:
     """
     Record and signal that a call starts; ``finish`` must follow, unless ``is_finished``.
 
-    In a thread if that may block, in which the caller is but for a coroutine function.
+    Switches to a thread if that may block; only coroutine functions start on the event loop.
 
-    Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
+    Raises CallRefused if the record could not be written and AUDIT["REQUIRED"] is set.
     """
     tool, audit = call.tool, conf.audit
     is_begun = not tool.is_read_only or audit.WRITE == "ahead" or audit.WRITE_AHEAD
     if tool.is_async and (is_begun or tool_call_started.receivers):
         await in_thread()
     began = _began(tool.name, call.sent, call.context, tool, call.approval)
-    # An event loop has not the transactions of the thread in which a coroutine function is called.
+    # Coroutine functions run outside the transactions of the thread that called them.
     may_wait = not is_begun and audit.WRITE == "together"
     may_wait = may_wait and (not tool.is_async or rows.writer.room() is not None)
     started = StartedCall(call=call, began=began, is_begun=is_begun, may_wait=may_wait)
@@ -102,8 +102,8 @@ async def start(call: ToolCall) -> StartedCall:
         is_written = rows.insert_now(record, unsynced=not audit.REQUIRED)
     if audit.REQUIRED and not is_written and not tool.is_read_only:
         text = (
-            f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
-            "not write one just now. The same call may succeed later."
+            f"The tool {tool.name} was not run: this site requires a record of each call, and it "
+            "could not be written. Retry the same call later."
         )
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     if tool_call_started.receivers:
@@ -122,12 +122,12 @@ async def finish(
     error: object = None,
 ) -> None:
     """
-    Record and signal how a call has ended, in a thread if that may block.
+    Record and signal the end of a call, in a thread if that may block.
 
-    ``error`` is what the client has received of one.
+    ``error`` is the error that the client received, if any.
     """
     duration = perf_counter() - started.started
-    # A commit that failed has made another outcome of it.
+    # If the commit failed, the outcome has changed.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if started.began is not None and not is_recorded:
         call, texts = started.call, ("", "")
@@ -164,16 +164,16 @@ def refuse(
     """
     Record and signal that a call was refused before its tool ran.
 
-    ``name`` and ``arguments`` are as the client sent them; ``tool`` is None where the caller may
-    not know of it. ``error`` is what refused it.
+    ``name`` and ``arguments`` are as sent by the client; ``tool`` is None if it is hidden from the
+    caller. ``error`` is the refusal.
     """
     name = name if isinstance(name, str) else ""
     if error_code == ErrorCode.UNKNOWN_TOOL:
-        # The same work for every name, so that time does not give a hidden tool away.
+        # The same work for every name, so that timing does not reveal hidden tools.
         error_code = _UNSEEN.get(registry.statuses.get((Tool.kind, name)), ErrorCode.FORBIDDEN)
-    # A database that has just failed is not asked again: its client waits for an answer.
+    # A database that just failed is not queried again while the client waits.
     if error_code != ErrorCode.UNAVAILABLE and _is_wanted(error_code, context):
-        # Callers that have not logged in can send anything as the name of a tool.
+        # Anonymous callers can send arbitrary text as a tool's name.
         is_made_up = tool is None and _is_stranger(context)
         refused = error if isinstance(error, CallRefused) else None
         pending = refused.pending_call if refused else None
@@ -181,12 +181,12 @@ def refuse(
         if began is not None:
             reference, texts = refused.reference if refused else "", ("", "")
             if not is_made_up:
-                # What says this says nothing of arguments, and may be said again and again.
+                # These errors do not quote arguments, and may repeat often.
                 quotable = None if error_code in _REPEATED else arguments
                 texts = _error(refused.result if refused else error, quotable, name, tool)
             record = Record(began, Outcome.REFUSED, error_code, None, None, reference, *texts)
             if error_code in _REPEATED or getattr(error, "repeated", False):
-                # A stranger can make up a new name for each call.
+                # An anonymous caller can invent a new name for each call.
                 named = "" if is_made_up else name
                 is_bounded = error_code == ErrorCode.THROTTLED or _is_stranger(context)
                 told = "" if is_bounded else began.arguments
@@ -200,7 +200,7 @@ def refuse(
 
 
 def request_refused(error: ProtocolError, request: HttpRequest) -> None:
-    """Record and signal that a request was refused before its message was read."""
+    """Record and signal that a request was refused before its message was parsed."""
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(ProtocolError):
         name = decoded_header("Mcp-Name", name.strip(" \t"))
@@ -213,7 +213,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     if _is_wanted(error.refusal, context):
         began = _began(name, None, context, None)
         if began is not None:
-            # Which revision is spoken is in the message, and the name may be made up.
+            # The revision is in the unread message, and the name may be invented.
             began = began._replace(caller=began.caller._replace(revision=""))
             rows.write_or_count(Record(began, Outcome.REFUSED, error.refusal))
     if tool_call_refused.receivers:
@@ -222,12 +222,12 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
 
 
 def _is_stranger(context: Context) -> bool:
-    """Return whether the caller is nobody who is known, by user or credential."""
+    """Return whether the caller has neither a user nor a credential."""
     return context.auth is None and not getattr(context.user, "is_authenticated", False)
 
 
 def _is_wanted(error_code: str, context: Context) -> bool:
-    """Return whether a refusal is recorded: without AUDIT["UNAUTHENTICATED"], no stranger's is."""
+    """Return whether a refusal is recorded; AUDIT["UNAUTHENTICATED"] excludes anonymous ones."""
     if conf.audit.UNAUTHENTICATED:
         return True
     is_of_strangers = error_code in _REPEATED or error_code == ErrorCode.UNAUTHENTICATED
@@ -237,7 +237,7 @@ def _is_wanted(error_code: str, context: Context) -> bool:
 def _began(
     name: str, arguments: object, context: Context, tool: Tool | None, pending: object = None
 ) -> Began | None:
-    """Return what is on record of a call that begins; None if the site keeps no records."""
+    """Return the start of a call's record; None if the site does not keep records."""
     if conf.AUDIT is None or not has_database():
         return None
     size, kept = None, ""
@@ -245,7 +245,7 @@ def _began(
         with suppress(ValueError, TypeError):
             size = len(to_json(arguments))
         if conf.audit.ARGUMENTS != "none":
-            # Imported here, since by default no record has arguments.
+            # Imported late, since records do not have arguments by default.
             from mcp_bridge.records.redaction import kept_arguments
 
             kept = kept_arguments(arguments, name, _known(name, tool))
@@ -255,9 +255,9 @@ def _began(
 
 
 def _caller_of(name: str, context: Context) -> Caller:
-    """Return who calls; of a credential its name, and never itself, which some are as a text."""
+    """Return the caller, with the credential's name only: str() of some is the secret itself."""
     user_id, user_name, credential = None, "", ""
-    # A user or credential of the site's own may raise when it is looked at.
+    # The site's user or credential class may raise on attribute access.
     try:
         user, auth = context.user, context.auth
         if user is not None and user.is_authenticated:
@@ -266,13 +266,13 @@ def _caller_of(name: str, context: Context) -> Caller:
         if auth is not None:
             credential = _cut(getattr(auth, "name", None)) or type(auth).__name__
     except Exception:
-        rows.logger.exception("The record of a call of %r is not complete", name)
+        rows.logger.exception("The record of a call of %r is incomplete", name)
     info = context.client.info
     return Caller(
         user_id,
         user_name,
         credential,
-        # A legacy client names itself in a header alone.
+        # A legacy client sends its name only in a header.
         _cut(info.get("name") or context.user_agent),
         _cut(info.get("version")),
         context.revision.version,
@@ -285,15 +285,15 @@ def _cut(value: object, length: int = 100) -> str:
 
 
 def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
-    """Return the text of an error and the arguments that it refuses, as they are on record."""
+    """Return the recorded text of an error and the arguments that it rejects."""
     if not conf.audit.ERRORS:
         return "", ""
-    # Imported here, since few calls end in an error.
+    # Imported late, since few calls end in an error.
     from mcp_bridge.records.redaction import kept_error
 
     return kept_error(error, arguments, name, _known(name, tool))
 
 
 def _known(name: str, tool: Tool | None) -> Tool | None:
-    """Return the tool: one that the caller may not know of has secret parameters as well."""
+    """Return the tool, even if it is hidden from the caller: its parameters may be secret."""
     return registry.known.tools.get(name) if tool is None and registry.known is not None else tool

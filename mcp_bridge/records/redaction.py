@@ -1,15 +1,14 @@
 """
-What a record keeps of the arguments of a call and of its error, without secrets.
+Redaction of the arguments and errors of calls for records.
 
-Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as
-SecretStr has them) and, unless all is wanted, those with the name of a secret, at any depth. A
-record is bounded text that any database takes. In other texts than JSON, only what has the form of
-a credential is found. What people read who confirm a call is for
-``mcp_bridge.confirmation.rendering``.
+Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as for
+SecretStr) and, unless AUDIT["ARGUMENTS"] is "full", those under the name of a secret, at any
+depth. The result is bounded text that any database stores. In texts that are not JSON, only
+strings in the form of a credential are found. Arguments for people who confirm a call are
+rendered by ``mcp_bridge.confirmation.rendering``.
 
-An error may quote the arguments: what is secret in them is hidden wherever its text repeats it,
-whole, cut, or in another case. What a tool has made of it before (a hash, another encoding) is not
-found.
+An error may quote the arguments: their secrets are hidden wherever its text repeats them, whole,
+truncated, or in another case. Derived forms (a hash, another encoding) are not found.
 """
 
 from __future__ import annotations
@@ -43,30 +42,30 @@ _DATA_URI: Final = re.compile(
     r"data:([\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64})?((?:;[\w!#$&^.+=\"' -]{1,80}){0,4}?)(;base64)?,",
     re.ASCII | re.IGNORECASE,
 )
-# What may stand before JSON; Python does not take a byte order mark for white space.
+# May precede JSON; Python's isspace() does not include the byte order mark.
 _BLANK: Final = re.compile(r"[\s\ufeff]*")
-# A private key or certificate, to its end or that of the text; a JSON Web Token; a token of
-# mcp_bridge.tokens; what follows a scheme (RFC 9110, section 11.4); and the user of an address.
+# A private key or certificate, to its end or the end of the text; a JSON Web Token; a token of
+# mcp_bridge.tokens; the value after a scheme (RFC 9110, section 11.4); the userinfo of a URL.
 _CREDENTIALS: Final = re.compile(
     r"-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|\Z)"
     r"|\beyJ[\w+/=.-]{8,}|\bmcp_[\w-]{40,}"
     r"|(?<!\w)(?i:bearer|basic) +(?=\S*\d|\S{20})[\w.~+/=-]{8,}"
     r"|(?<=://)[^\s/?#@]+(?=@)"
 )
-# The bytes that JSON puts around and between values; and those of the cuts, one at every depth.
+# The bytes that JSON adds around and between values, and those of CUT, one per depth.
 _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
-# The keywords whose subschemas do not mark the value of the schema: members mark themselves.
+# Keywords whose subschemas do not mark the schema's own value: members mark themselves.
 _APART: Final = DEFINITIONS | {"properties"}
-# The characters of an error that are kept, and the pointers, none of which is longer than 100.
+# The characters kept of an error, and the number of pointers, each at most 100 characters.
 _MOST_ERROR: Final = 499
 _MOST_POINTERS: Final = 4
-# The characters of arguments, the words of their secrets, and the characters of a text that are
-# looked at: it is an error that costs this, and whoever calls can make many. Beyond, all is hidden.
+# Limits on the characters of arguments, the words of their secrets, and the characters of a text
+# that are searched: any caller can cause many errors. Beyond the limits everything is hidden.
 _MOST_ARGUMENTS: Final = 64 * 1024
 _MOST_SECRETS: Final = 500
 _MOST_TEXT: Final = 2048
-# Of fewer characters, only a whole word is taken for a part of a secret.
+# Shorter parts of a secret are hidden only as whole words.
 _LEAST: Final = 3
 _WORD: Final = re.compile(r"\w+")
 
@@ -74,11 +73,11 @@ _WORD: Final = re.compile(r"\w+")
 @dataclass(frozen=True, slots=True)
 class SensitiveFields:
     """
-    The names of the secret members in arguments.
+    The names of the secret members of arguments.
 
-    ``marked`` are those that a schema marks. ``allowed`` are the only ones that are shown, where a
-    schema marks all members that it does not name, else None. A name is a secret too if one of
-    ``name_parts`` is in it; None to go by no name.
+    ``marked`` are those that a schema marks. If a schema marks all unnamed members, ``allowed`` has
+    the only names that are shown, else it is None. A name that contains one of ``name_parts`` is
+    secret too; None disables the check by name.
     """
 
     marked: frozenset[str] = frozenset()
@@ -86,16 +85,16 @@ class SensitiveFields:
     name_parts: tuple[str, ...] | None = SENSITIVE
 
     def hides(self, name: str) -> bool:
-        """Return whether the member of that name is secret, with all that is in it."""
+        """Return whether the member is secret, including its content."""
         is_other = self.allowed is not None and name not in self.allowed
         return is_other or name in self.marked or self._is_named(name)
 
     def read(self, text: str) -> object:
         """
-        Return the JSON value of a text that holds an object, an array or a text as JSON.
+        Return the JSON value of a text that holds an object, an array or a string as JSON.
 
-        Several clients send objects that way. Any other text is returned as it is; None stands for
-        one that cannot be read and may hold a secret.
+        Several clients send objects as text. Any other text is returned unchanged; None means that
+        it cannot be parsed and may hold a secret.
         """
         inner = text[_BLANK.match(text).end() :]  # type: ignore[union-attr]
         if inner[:1] not in ("{", "[", '"'):
@@ -106,7 +105,7 @@ class SensitiveFields:
         return None if is_marked or self._is_named(text) else text
 
     def without_credentials(self, text: str) -> str:
-        """Return a text without what has the form of a credential, unless all is wanted."""
+        """Return a text without strings that look like credentials, unless all are shown."""
         return text if self.name_parts is None else _CREDENTIALS.sub(HIDDEN, text)
 
     def _is_named(self, text: str) -> bool:
@@ -115,7 +114,7 @@ class SensitiveFields:
 
 def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
     """
-    Return the secret members in the arguments of a tool, or of a call of no known tool.
+    Return the secret members of the arguments of a tool, or of an unknown tool (None).
 
     Without ``by_name``, only those that the tool's schema marks.
     """
@@ -125,7 +124,7 @@ def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFie
 
 @lru_cache(maxsize=1024)
 def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
-    """Return ``marked`` and ``allowed`` of a tool's SensitiveFields, by all of its schema."""
+    """Return ``marked`` and ``allowed`` of SensitiveFields from all parts of a tool's schema."""
     try:
         document = SchemaDocument(tool.input_schema)
         members = [
@@ -136,13 +135,13 @@ def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
         marked = frozenset(name for name, schema in members if is_marked(schema, document))
         is_open = not is_marked(document.root, document)
     except Exception:
-        # A source of the site's own may give anything for a schema: then every member is a secret.
+        # A site's own source may give an invalid schema: then every member is secret.
         return frozenset(), frozenset()
     return marked, None if is_open else frozenset(name for name, _ in members)
 
 
 def is_marked(schema: object, document: SchemaDocument) -> bool:
-    """Return whether a schema marks its value, or an item or further member of it, as secret."""
+    """Return whether a schema marks its value, its items or its other members as secret."""
     pending, seen = [schema], set[int]()
     while pending:
         each = pending.pop()
@@ -157,9 +156,9 @@ def is_marked(schema: object, document: SchemaDocument) -> bool:
 
 def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -> str:
     """
-    Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets.
+    Return arguments of any type as JSON text of at most ``limit`` bytes, without secrets.
 
-    Of a file, which is a ``data:`` URI (RFC 2397), the media type and the size are kept.
+    Files, which are ``data:`` URIs (RFC 2397), are reduced to their media type and size.
     """
     redactor = Redactor(secrets, limit - _RESERVED)
     return _dumped(redactor.value(arguments))
@@ -170,15 +169,15 @@ class Redactor:
     """
     Replaces the secrets in a value by HIDDEN, and cuts the value to ``left`` bytes of JSON.
 
-    Objects and arrays stand inside each other MAX_DEPTH times at most; the data of a ``data:`` URI
-    is replaced by its size.
+    Objects and arrays are nested at most MAX_DEPTH deep; the data of a ``data:`` URI is replaced
+    by its size.
     """
 
     secrets: SensitiveFields
     left: int
 
     def value(self, value: object, depth: int = 1) -> object:
-        """Return a value, ``depth`` deep, without its secrets."""
+        """Return a value at ``depth`` without its secrets."""
         self.left -= _BETWEEN
         is_too_deep = depth > MAX_DEPTH and isinstance(value, (Mapping, list, tuple))
         if self.left <= 0 or is_too_deep:
@@ -217,7 +216,7 @@ class Redactor:
         if inner is None:
             return self._hide()
         if inner is not text:
-            # Read with the bytes that are left, which are then counted for the text alone.
+            # The inner value may use all remaining bytes; only its text counts.
             left = self.left
             shown = self.value(inner, depth + 1)
             self.left = left
@@ -231,16 +230,16 @@ class Redactor:
             if size <= self.left:
                 self.left -= size
                 return value
-        # NaN, infinities, numbers of thousands of digits, and all that is not JSON.
+        # NaN, infinities, numbers of thousands of digits, and values that are not JSON.
         return self._cut(repr(value) if isinstance(value, float) else f"({type(value).__name__})")
 
     def _cut(self, text: str) -> str:
-        """Return a text, cut to the bytes that are left."""
+        """Return a text, truncated to the remaining bytes."""
         left = max(self.left, 0)
         text = storable(text, left + 1)
         size = len(_dumped(text).encode())
         if size > left:
-            # No character takes more than six bytes.
+            # A character takes at most six bytes.
             text = text[: left // 6] + CUT
             size = len(_dumped(text).encode())
         self.left -= size
@@ -256,21 +255,21 @@ def _dumped(value: object) -> str:
 
 
 def kept_arguments(arguments: object, name: str, tool: Tool | None) -> str:
-    """Return arguments as AUDIT["ARGUMENTS"] has them kept; "" if they raise, which is logged."""
+    """Return arguments redacted as AUDIT["ARGUMENTS"] says; "" with a log entry on failure."""
     try:
         limit = conf.audit.MAX_ARGUMENTS_BYTES
         return redact_to_json(arguments, limit=limit, secrets=_secrets_of(tool))
     except Exception:
-        logger.exception("The record of a call of %r has no arguments", name)
+        logger.exception("The arguments of a call of %r could not be recorded", name)
         return ""
 
 
 def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
     """
-    Return what the client reads of a CallToolResult or a ProtocolError, without secrets.
+    Return the text and the JSON pointers of an error, as the client receives it, without secrets.
 
-    That is its text, and the JSON pointers of the arguments that it refuses, one a line. Of a
-    question, or of another exception, nothing is kept.
+    The error is a CallToolResult or a ProtocolError; the pointers are those of invalid arguments,
+    one a line. For a question or any other exception both are "".
     """
     pointers: list[str] = []
     try:
@@ -285,7 +284,7 @@ def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -
         shown = _without_quotations([text, *pointers], arguments, _secrets_of(tool))
         text, *pointers = (" ".join(each.split()) for each in shown)
     except Exception:
-        logger.exception("The record of a call of %r has no error's text", name)
+        logger.exception("The error of a call of %r could not be recorded", name)
         return "", ""
     return printable(cut(text, _MOST_ERROR)), "\n".join(printable(each[:100]) for each in pointers)
 
@@ -297,11 +296,11 @@ def _secrets_of(tool: Tool | None) -> SensitiveFields:
 def _without_quotations(
     texts: Sequence[str], arguments: object, secrets: SensitiveFields
 ) -> list[str]:
-    """Return texts without the secrets in them, or in the arguments of the call."""
+    """Return texts without secrets, including those quoted from the call's arguments."""
     sent = json.dumps(arguments, ensure_ascii=False, default=str)
     if len(sent) > _MOST_ARGUMENTS:
         return [HIDDEN] * len(texts)
-    # No text of it is cut: JSON takes six bytes for a character at most.
+    # Nothing is truncated: JSON takes at most six bytes for a character.
     shown = redact_to_json(arguments, limit=8 * _MOST_ARGUMENTS, secrets=secrets)
     hidden = _words(sent) - _words(shown)
     if len(hidden) > _MOST_SECRETS:

@@ -1,7 +1,7 @@
 """
-Refusals that repeat one of the last minute, which are counted on its row and do not fill the table.
+Counts refusals that repeat one of the last minute, so that they do not fill the table.
 
-Each process counts its own. What is counted is bounded, as is for how long.
+Each process counts its own. The number of counted refusals and the time are bounded.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final
 
 from mcp_bridge.records.record import Record
 
-# Seconds from a first refusal in which others are counted as its repetitions.
+# Seconds after a first refusal during which others count as its repetitions.
 WINDOW: Final = 60.0
-# The refusals that are known at once; of any more, the oldest is forgotten.
+# The most refusals tracked at once; beyond that the oldest is dropped.
 MOST: Final = 10_000
 
 
 @dataclass(slots=True, eq=False)
 class Repeats:
-    """A refusal, and how many there were with its repetitions."""
+    """A refusal and the number of its occurrences."""
 
     first: Record
     until: float
@@ -31,8 +31,8 @@ class Repeats:
     is_queued: bool = False
 
     def take(self) -> Record:
-        """Return the record of all of them so far; the next one is queued again."""
-        # First, since another may be counted in between.
+        """Return the record with the current count; a later repetition is queued again."""
+        # Reset first, since another may be counted in the meantime.
         self.is_queued = False
         return self.first._replace(times=self.times, is_begun=True)
 
@@ -42,14 +42,14 @@ class Refusals:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # In the order in which they began, which is that in which they are over.
+        # In the order in which they began, and therefore expire.
         self._known: OrderedDict[Hashable, Repeats] = OrderedDict()
 
     def repeated(self, key: Hashable, record: Record) -> tuple[Repeats | None, bool]:
         """
-        Count a refusal; return what it repeats, and whether that is now to be written.
+        Count a refusal; return the one it repeats, and whether that must be written now.
 
-        None stands for a first one, which is to be inserted.
+        None if it is the first one, which must be inserted.
         """
         now = monotonic()
         with self._lock:
@@ -67,7 +67,7 @@ class Refusals:
             return known, is_due
 
     def clear(self) -> None:
-        """Forget all; who is refused next is the first."""
+        """Drop all counts; the next refusal is a first one."""
         with self._lock:
             self._known.clear()
 

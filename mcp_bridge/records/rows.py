@@ -1,9 +1,8 @@
 """
-Writing of records: at once on the caller's connection, or by the thread of ``writer``.
+Writes records: at once on the caller's connection, or through the thread of ``writer``.
 
-Statements are in SQL, without signals and models, since the ORM takes twice as long. Each can be
-executed again, also where it is not known whether it was: a row is inserted unless it is there, and
-is updated to the same values.
+Statements are plain SQL, without signals and models, since the ORM takes twice as long. Each can
+be repeated safely: a row is inserted only if it does not exist, and updated to the same values.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from mcp_bridge.records.repeats import Repeats, refusals
 from mcp_bridge.records.writer import Writer
 
 logger = get_logger("mcp_bridge.records")
-# Has each record that is lost, as one line of JSON, from which it can be restored.
+# Receives each lost record as one line of JSON, from which it can be restored.
 lost = get_logger("mcp_bridge.records.lost")
 
-# The SQLSTATE of what is refused in a read-only transaction.
+# The SQLSTATE of a write in a read-only transaction.
 READ_ONLY: Final = "25006"
 
-# What keeps an INSERT from adding a row whose key is there. MySQL's IGNORE would hide other errors.
+# Skips an INSERT whose key exists. MySQL's IGNORE would hide other errors.
 _UNLESS_THERE: Final = {
     "sqlite": "ON CONFLICT DO NOTHING",
     "postgresql": "ON CONFLICT DO NOTHING",
@@ -44,37 +43,36 @@ _UNLESS_THERE: Final = {
 }
 _FIELDS: Final = {each.attname: each for each in ToolCallRecord._meta.concrete_fields}
 
-# What is written: a record, or the number of a refusal's repetitions.
+# A record, or the count of a refusal's repetitions.
 Item: TypeAlias = Record | Repeats
 
 
 def insert_now(record: Record, *, unsynced: bool) -> bool:
-    """Insert a record; return False if that fails: it is inserted after the call."""
+    """Insert a record; return False if that fails, so that it is inserted after the call."""
     try:
         _on_live_connection(partial(insert, [record], unsynced=unsynced))
     except Exception as error:
-        text = "A call of %r is on record once it has ended: it could not be written before (%s)"
+        text = "The record of a call of %r will be written when it ends; now it failed: %s"
         logger.warning(text, printable(record.began.tool), error)
         return False
     return True
 
 
 def write_later(item: Item) -> None:
-    """Write a record, or a number of repetitions, with others where it may wait."""
+    """Write an item, batched with others if it may wait."""
     try:
         if conf.audit.WRITE == "together" and _leave(item):
             return
     except Exception:
-        logger.debug("A record could not be left to the thread", exc_info=True)
+        logger.debug("A record could not be queued", exc_info=True)
     write_now(item)
 
 
 def write_or_count(record: Record, about: Hashable = None) -> None:
     """
-    Write the record of a refusal, or count it on the row of the first of this minute.
+    Write the record of a refusal, or count it on the first one of this minute.
 
-    The first is one of the same user, credential or address, with the same error code and the same
-    ``about``.
+    Both have the same user, credential or address, the same error code and the same ``about``.
     """
     who = record.began.caller[:3]
     caller = who if any(who) else network_of(record.began.caller.remote_address)
@@ -86,7 +84,7 @@ def write_or_count(record: Record, about: Hashable = None) -> None:
 
 
 def write_now(item: Item) -> None:
-    """Write an item, in no transaction of the tool's own; or leave it to the thread."""
+    """Write an item outside the tool's transactions, or queue it if that fails."""
     try:
         _on_live_connection(partial(_write, [item]))
     except Exception as error:
@@ -98,9 +96,9 @@ def write_now(item: Item) -> None:
 
 def write_in(databases: Sequence[str], record: Record) -> bool:
     """
-    Write how a call has ended before a transaction is committed; return whether that was done.
+    Record the end of a call before its transaction commits; return whether that was done.
 
-    ``databases`` are those that have one. A statement that fails changes nothing of the rest.
+    ``databases`` are those with a transaction. A failed statement does not affect the rest.
     """
     using = router.db_for_write(ToolCallRecord)
     if using not in databases:
@@ -110,15 +108,15 @@ def write_in(databases: Sequence[str], record: Record) -> bool:
     try:
         session = connection.connection
         if connection.vendor == "postgresql" and not session.info.transaction_status:
-            # The tool has asked nothing there, so that there is nothing to commit.
+            # No statement was sent in this transaction, so there is nothing to commit.
             return False
-        # Elsewhere a statement that fails takes the transaction with it.
+        # On other databases a failed statement would abort the whole transaction.
         with nullcontext() if is_sqlite else transaction.atomic(using=using):
             settle(record, using)
     except Exception:
         is_undone = is_sqlite and not connection.connection.in_transaction
         if is_undone or connection.needs_rollback:
-            # With a full disk, or a deadlock, the database has undone what the tool wrote.
+            # A full disk or a deadlock has rolled back the tool's changes.
             raise
         logger.debug("A record could not be written in the transaction", exc_info=True)
         return False
@@ -127,9 +125,9 @@ def write_in(databases: Sequence[str], record: Record) -> bool:
 
 def restore(line: str) -> None:
     """
-    Write the record of a line in which it was logged as lost, unless it is there.
+    Write the record from a log line of a lost one, unless it exists.
 
-    Raises ValueError for another line, and DatabaseError where it cannot be written.
+    Raises ValueError for any other line, and DatabaseError if it cannot be written.
     """
     using, record = router.db_for_write(ToolCallRecord), from_json(line)
     with transaction.atomic(using=using):
@@ -137,37 +135,37 @@ def restore(line: str) -> None:
 
 
 def _leave(item: Item) -> bool:
-    """Leave an item to the thread, or log its loss if no more can wait; False to write it now."""
+    """Queue an item, or log its loss if the queue is full; False means: write it now."""
     if writer.leave(item):
         return True
     if not writer.is_full() or writer.room() is None:
         return False
-    _log_loss(item, TimeoutError("The database takes none, and no more can wait."))
+    _log_loss(item, TimeoutError("The database is unavailable and the queue is full."))
     return True
 
 
 def _may_pass(error: Exception | None) -> bool:
-    """Return whether a database is locked, full, away or read-only, or its session has died."""
+    """Return whether a database is locked, full, unreachable or read-only, or a session died."""
     if isinstance(error, InternalError):
-        # As psycopg and psycopg2 call it.
+        # Named so in psycopg and psycopg2.
         codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
         return READ_ONLY in codes
     return isinstance(error, OperationalError | InterfaceError)
 
 
 def _on_live_connection(write: Callable[[str], object]) -> None:
-    """Write, given the database: on a fresh connection if this one has died."""
+    """Call ``write`` with the database alias, on a new connection if the current one has died."""
     using = router.db_for_write(ToolCallRecord)
     connection = connections[using]
     if connection.in_atomic_block:
-        # In one of somebody else's; a write that fails must leave the rest of it usable.
+        # An outer transaction, which must stay usable if the write fails.
         with transaction.atomic(using=using):
             write(using)
         return
     try:
         write(using)
     except (OperationalError, InterfaceError):
-        # It may have died while the tool ran.
+        # The connection may have died while the tool ran.
         if connection.connection is None or connection.is_usable():
             raise
         connection.close()
@@ -175,7 +173,7 @@ def _on_live_connection(write: Callable[[str], object]) -> None:
 
 
 def _write(items: Sequence[Item], using: str) -> None:
-    """Write records and numbers of repetitions, all or none of them."""
+    """Write records and counts of repetitions, all or none."""
     records = [each if isinstance(each, Record) else each.take() for each in items]
     new = [each for each in records if not each.is_begun]
     with transaction.atomic(using=using) if len(items) > 1 else nullcontext():
@@ -187,13 +185,13 @@ def _write(items: Sequence[Item], using: str) -> None:
 
 
 def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
-    """Write items, together or one by one; return those that wait on. A bad one is logged."""
+    """Write items, together or one by one; return those to retry. A bad one is logged."""
     error: Exception | None = None
-    # A session that has died is another one then; a lock of SQLite has been waited for already.
+    # The retry has a new session. On SQLite the first attempt has already waited for locks.
     for _ in range(1 if connections[using].vendor == "sqlite" else 2):
         try:
             _write(items, using)
-            # No request begins here, at which Django forgets what it keeps for DEBUG.
+            # Django clears its debug log only at the start of requests.
             connections[using].queries_log.clear()
             return ()
         except Exception as raised:
@@ -212,7 +210,7 @@ def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
 
 
 def insert(records: Sequence[Record], using: str, *, unsynced: bool = False) -> None:
-    """Insert records unless they are there, all or none of them."""
+    """Insert the records that do not exist yet, all or none."""
     connection = connections[using]
     vendor = connection.vendor
     if vendor not in _UNLESS_THERE:
@@ -223,8 +221,8 @@ def insert(records: Sequence[Record], using: str, *, unsynced: bool = False) -> 
         return
     rows = [_row(each, connection) for each in records]
     sql, places, end = _insert_sql(using)
-    # In this transaction PostgreSQL does not wait for the disk: the row outlives this process in
-    # any case, and the disk has it before what is committed after it.
+    # PostgreSQL does not wait for the disk in this transaction: the row survives a crash of this
+    # process, and is on disk before anything that commits later.
     if unsynced and vendor == "postgresql" and not connection.in_atomic_block:
         end += " RETURNING set_config('synchronous_commit', 'off', true)"
     with connection.cursor() as cursor:
@@ -232,17 +230,17 @@ def insert(records: Sequence[Record], using: str, *, unsynced: bool = False) -> 
             with transaction.atomic(using=using):
                 cursor.executemany(f"{sql} {places} {end}", rows)
         else:
-            # In one way to the server and back.
+            # One round trip to the server.
             all_places = ", ".join([places] * len(rows))
             cursor.execute(f"{sql} {all_places} {end}", list(chain(*rows)))
 
 
 def settle(record: Record, using: str) -> None:
-    """Write how a call has ended, or how often it was refused, into its row, there or not."""
+    """Update the row with a call's end or a refusal's count; insert it if it is missing."""
     connection = connections[using]
     row = _row(record, connection)
     with connection.cursor() as cursor:
-        # A success that is committed with what the tool wrote stays, if the commit seemed to fail.
+        # If the commit seemed to fail but succeeded, the committed success is kept.
         sql = _update_sql(using)
         cursor.execute(sql, [*row[CHANGING:], row[0], Outcome.SUCCEEDED.value, record.times])
         is_found = cursor.rowcount
@@ -251,7 +249,7 @@ def settle(record: Record, using: str) -> None:
 
 
 def _row(record: Record, connection: BaseDatabaseWrapper) -> list[Any]:
-    """Return the values of a record by column, as the database takes them."""
+    """Return the values of a record by column, prepared for the database."""
     moment, tail, _, (user_id, *_), *_ = record.began
     if type(user_id) is not int:
         user_id = _FIELDS["user_id"].get_db_prep_save(user_id, connection)
@@ -261,14 +259,14 @@ def _row(record: Record, connection: BaseDatabaseWrapper) -> list[Any]:
         key = _FIELDS["id"].get_db_prep_save(record.key, connection)
     began = datetime.fromtimestamp(moment / 1e6, connection.timezone)
     if not connection.features.supports_timezones:
-        # As its field would do, with more care.
+        # Like the field does, but without a warning.
         began = began.replace(tzinfo=None)
     return [key, connection.ops.adapt_datetimefield_value(began), user_id, *record.others()]
 
 
 @lru_cache(maxsize=8)
 def _insert_sql(using: str) -> tuple[str, str, str]:
-    """Return the parts of an INSERT: up to VALUES, the places of a row, and what follows them."""
+    """Return the parts of an INSERT: up to VALUES, the placeholders of a row, and the rest."""
     quote = connections[using].ops.quote_name
     columns = ", ".join(quote(str(_FIELDS[name].column)) for name in COLUMNS)
     table, key = quote(ToolCallRecord._meta.db_table), quote(str(_FIELDS["id"].column))
@@ -296,13 +294,13 @@ def _log_loss(item: Item, error: Exception | None) -> None:
 
 
 def _lose(items: Sequence[Item]) -> None:
-    """Log what waits and cannot be written any more."""
+    """Log records that can no longer be written."""
     for item in items:
-        _log_loss(item, TimeoutError("The process ends, and the database has not taken it."))
+        _log_loss(item, TimeoutError("The process ends before the database accepted it."))
 
 
 writer: Final = Writer(_write_batch, _lose)
-# Waits until all that the thread has to write is written, or logged as lost, and ends its session.
+# Waits until the thread has written or lost all records, and closed its connection.
 flush: Final = writer.flush
-# Writes what the thread has, for as long as the end of a process may take; logs what is lost.
+# Writes queued records for as long as a process may take to end; logs the rest as lost.
 close: Final = writer.close

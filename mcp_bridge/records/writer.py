@@ -1,9 +1,9 @@
 """
-Writing of records together, by a thread of the process.
+Writes records in batches, in a thread of the process.
 
-The thread begins with a first record and ends when there has been none for a while, as does its
-connection. A record waits for it at most INTERVAL seconds; where the database takes none, such as a
-locked file, until it does. Whoever reads records in the same process calls ``flush`` first; so do
+The writer thread starts with the first record and stops, closing its connection, after IDLE
+seconds without one. Records are flushed every INTERVAL seconds, or retried until a locked
+database accepts them. Code that reads records in the same process calls ``flush`` first, as do
 the end of the process and ``os.fork``.
 """
 
@@ -31,33 +31,33 @@ logger = get_logger("mcp_bridge.records")
 # Seconds from a first record to the statement that writes it, and the records of one statement.
 INTERVAL: Final = 0.25
 BATCH: Final = 200
-# The records that may wait: of any more, the caller writes its own.
+# The most records in the queue; beyond that, callers write their own.
 LIMIT: Final = 1000
-# The records that may wait while the database takes none; any more are lost.
+# The most records in the queue while the database is unavailable; further ones are lost.
 KEPT: Final = 10_000
-# Seconds to the next attempt then, and the attempts after which one begins with a record alone.
+# Seconds between attempts then, and the attempts after which records are written one by one.
 RETRY: Final = 1.0
 _MOST_ATTEMPTS: Final = 3
-# Seconds without a record after which the thread ends.
+# Seconds without a record after which the thread stops.
 IDLE: Final = 30.0
-# Seconds between two looks at whether the server ends, while records wait: uvicorn has some 0.1 of
-# them left then.
+# Seconds between checks whether the server is shutting down, while records wait: uvicorn leaves
+# about 0.1 seconds for them.
 _LOOK: Final = 0.025
-# Seconds for which ``flush`` waits, and the end of the process.
+# Seconds that ``flush`` and the end of the process wait.
 PATIENCE: Final = 10.0
 
-# A record, or a change of one: only what writes them looks into it.
+# A record or a change of one; opaque to this module.
 Record: TypeAlias = Any
 
 
-# Kept, since each task on an event loop would make a connection to ask it.
+# Cached, since each task on an event loop would open a connection.
 @lru_cache(maxsize=8)
 def _place(using: str, name: object) -> tuple[bool, bool]:
-    """Return whether other connections find what one has written, and whether one writes alone."""
+    """Return whether other connections see this database, and whether it allows one writer."""
     connection = connections[using]
     is_sqlite = connection.vendor == "sqlite"
-    # In a schema of this request (django-tenants); a database in memory is another one for each
-    # connection, or locked by any that reads.
+    # The request's own schema (django-tenants); an in-memory database, which each connection has
+    # for itself, or which any reader locks.
     is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
     return not is_own, is_sqlite
 
@@ -66,7 +66,7 @@ class Writer:
     """
     A bounded queue of records, and the thread that writes them.
 
-    All state is under the lock of ``_changed``, which nobody holds while the database is asked.
+    All state is guarded by the lock of ``_changed``, which is not held during queries.
     """
 
     def __init__(
@@ -74,48 +74,48 @@ class Writer:
         write: Callable[[Sequence[Record], str], Sequence[Record]],
         lose: Callable[[Sequence[Record]], None],
     ) -> None:
-        # Writes records to a database, and returns those that it does not take now; the other logs
-        # those that it never will. Neither raises anything.
+        # ``write`` writes records to a database and returns those to retry; ``lose`` logs those
+        # that are lost. Neither raises.
         self._write, self._lose = write, lose
         self._is_registered = False
         self._begin()
 
     def _begin(self) -> None:
-        """Begin with an empty queue and without a thread, as a forked child has to."""
+        """Reset to an empty queue without a thread, as in a forked child."""
         self._changed = threading.Condition(threading.Lock())
         self._waiting: list[tuple[str, Record]] = []
-        # Those that are being written.
+        # The records being written.
         self._taken: list[tuple[str, Record]] = []
-        # Those of the records that wait or are being written.
+        # The databases of the waiting records and those being written.
         self._databases: set[str] = set()
         self._thread: threading.Thread | None = None
         self.is_running = False
         self._is_writing = self._has_ended = False
-        # How often in a row the database has taken none.
+        # Consecutive attempts in which the database accepted nothing.
         self._attempts = 0
-        # How many calls of ``flush`` there were, and up to which one all is written.
+        # The number of calls of ``flush``, and the last one whose records are written.
         self._asked = self._answered = 0
 
     @property
     def is_held_up(self) -> bool:
-        """Return whether the database has taken no record when it was last asked."""
+        """Whether the database accepted nothing in the last attempt."""
         return self._attempts > 0
 
     def is_full(self) -> bool:
-        """Return whether no more can be kept."""
+        """Return whether the queue has reached KEPT."""
         return len(self._waiting) >= KEPT
 
     def room(self) -> tuple[str, int] | None:
         """
-        Return the database of records, and how many may wait for it.
+        Return the database of records, and the most that may wait for it.
 
-        None if another connection cannot write the record that this one would write now.
+        None if another connection could not write the record that this one would write now.
         """
         using = router.db_for_write(ToolCallRecord)
         is_shared, writes_alone = _place(using, connections.settings[using]["NAME"])
         if not is_shared or is_in_transaction(using):
             return None
-        # A caller who wrote it itself would only wait.
+        # With a single writer, the caller would only wait for the lock.
         return using, KEPT if self.is_held_up or writes_alone else LIMIT
 
     def leave(self, record: Record) -> bool:
@@ -125,9 +125,9 @@ class Writer:
 
     def put(self, record: Record, using: str, most: int) -> bool:
         """
-        Queue a record for a database, and return True; False where the caller has to write it.
+        Queue a record for a database and return True; False if the caller must write it.
 
-        That is when ``most`` wait, and when the process ends.
+        That is if ``most`` are waiting, or the process ends.
         """
         with self._changed:
             if len(self._waiting) >= most or self._has_ended or not self._has_thread():
@@ -140,11 +140,11 @@ class Writer:
 
     def flush(self) -> None:
         """
-        Wait until all that was queued is written, or logged as lost, and the connection closed.
+        Wait until all queued records are written or logged as lost, and the connection is closed.
 
-        Where the database takes none, until it was asked once more.
+        If the database is unavailable, wait for one more attempt.
 
-        Does nothing in a transaction on SQLite, for whose end the thread itself would wait.
+        Does nothing in a transaction on SQLite, since the thread would wait for its end.
         """
         if not self.is_running:
             return
@@ -164,7 +164,7 @@ class Writer:
             )
 
     def _has_thread(self) -> bool:
-        """Return whether there is a thread; it is started here, with the lock held."""
+        """Return whether the thread runs; start it if needed. The lock must be held."""
         if self._thread is not None:
             return True
         if not self._is_registered:
@@ -180,37 +180,37 @@ class Writer:
         try:
             thread.start()
         except RuntimeError:
-            # None can be started while the interpreter ends.
+            # Threads cannot be started during interpreter shutdown.
             return False
         self._thread, self.is_running = thread, True
         return True
 
     def _end(self) -> None:
-        """Write what waits, and have later records written by their callers."""
+        """Write all waiting records; later ones are written by their callers."""
         self._has_ended = True
         self.close()
 
     def close(self) -> None:
-        """Write what waits, for at most PATIENCE seconds; what is not written then is lost."""
+        """Write waiting records for at most PATIENCE seconds; the rest is lost."""
         until = monotonic() + PATIENCE
         self.flush()
         while self._waiting and self.is_running and monotonic() < until:
-            # One that is away says so at once.
+            # An unreachable database fails at once.
             sleep(INTERVAL)
             self.flush()
         with self._changed:
-            # The thread may be waiting for a lock, and go on.
+            # The thread may still be waiting for a lock.
             left, self._waiting = self._taken + self._waiting, []
         self._lose([record for _, record in left])
 
     def _before_fork(self) -> None:
-        """Leave the child no connection in use; the lock is held until the fork is done."""
+        """Close connections before a fork; the lock is held until the fork is done."""
         self.flush()
         self._changed.acquire()
         self._changed.wait_for(lambda: not self._is_writing, PATIENCE)
 
     def _run(self) -> None:
-        """Write what is queued, until nothing has been for a while."""
+        """Write queued records until the thread has been idle."""
         idle = IDLE
         while (taken := self._take(idle)) is not None:
             records, asked = taken
@@ -220,7 +220,7 @@ class Writer:
                 if asked or not records:
                     connections.close_all()
             except Exception:
-                logger.exception("The connection of the records cannot be closed")
+                logger.exception("The connection for records could not be closed")
             with self._changed:
                 self._waiting[:0] = kept
                 self._taken, self._is_writing = [], False
@@ -229,8 +229,8 @@ class Writer:
                 self._changed.notify_all()
 
     def _written(self, records: list[tuple[str, Record]]) -> list[tuple[str, Record]]:
-        """Write records, and return those that the database does not take now."""
-        # One that it never takes must not keep the others: it is found alone, and becomes the last.
+        """Write records, and return those to retry."""
+        # A record that always fails is isolated and moved to the end, so as not to block others.
         size = 1 if self._attempts >= _MOST_ATTEMPTS else BATCH
         kept: list[tuple[str, Record]] = []
         failed: list[tuple[str, Record]] = []
@@ -241,8 +241,8 @@ class Writer:
                 try:
                     refused = self._write(batch, using)
                 except Exception:
-                    # Such as an interpreter that is out of memory: others are written all the same.
-                    logger.exception("The thread that writes records has failed")
+                    # For example out of memory; other records are still written.
+                    logger.exception("The thread that writes records failed")
                     self._lose(batch)
                     continue
                 if refused:
@@ -252,16 +252,16 @@ class Writer:
                 size = min(2 * size, BATCH)
         if waiting := len(failed) + len(kept):
             if not self._attempts:
-                text = "%s records of calls wait: the database takes none just now"
+                text = "%s records of calls are waiting: the database is unavailable"
                 logger.warning(text, waiting)
             self._attempts += 1
         elif self._attempts:
-            logger.warning("The records of calls that have waited are written")
+            logger.warning("The waiting records of calls have been written")
             self._attempts = 0
         return kept + failed if len(failed) == 1 else failed + kept
 
     def _take(self, idle: float) -> tuple[list[tuple[str, Record]], int] | None:
-        """Return records, and the number of the ``flush`` that waits, or 0; None to end."""
+        """Return records, and the number of a waiting ``flush`` or 0; None to stop the thread."""
         with self._changed:
             idle_at = monotonic() + idle
             while not (self._waiting or self._asked > self._answered):
@@ -286,7 +286,7 @@ class Writer:
 
 
 def _is_server_ending() -> bool:
-    """Return whether the server of this process has been told to end."""
-    # uvicorn runs nothing at the exit, and has a method of its server handle the signal.
+    """Return whether the server of this process is shutting down."""
+    # uvicorn lacks an exit hook; its signal handler is a method of the server object.
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     return getattr(server, "should_exit", False) is True

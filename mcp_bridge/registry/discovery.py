@@ -63,7 +63,7 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
             f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
             hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}. BACKEND is a subclass '
             "of mcp_bridge.sources.base.Source (default: the source for django-modern-rpc). "
-            f"For the options, see {DOCUMENTATION}sources/README.md.",
+            f"For the options, see {DOCUMENTATION}sources/.",
             id="mcp_bridge.E003",
         )
         return Reading(None, [], [message], None)

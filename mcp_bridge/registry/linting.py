@@ -83,7 +83,7 @@ def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
         f"{definitions.MOST_TOOLS} tools, and some warn about more than "
         f"{definitions.MOST_TOKENS:,} tokens.",
         hint="Models read the whole list with each request. Define toolsets for clients to choose "
-        f"from: MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}toolsets.md.",
+        f"from: MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}tools/toolsets/.",
         id="mcp_bridge.I002",
     )
     return [message]

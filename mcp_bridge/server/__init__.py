@@ -1,1 +1,1 @@
-"""What a request means: one module for each MCP feature, and one dispatcher."""
+"""The MCP methods: one module per feature, and one dispatcher."""

@@ -1,35 +1,40 @@
-"""What people enter in each client so that it reaches this site; docs/clients/ says the same."""
+"""Settings that connect each MCP client to this site; docs/clients/ has the same."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from string import Template
-from typing import Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlsplit
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.access.policy import visible
+from mcp_bridge.access.scopes import resource_of
 from mcp_bridge.conf import conf
 
-# In place of a secret that is not shown (again).
+# Placeholder for a secret that is not shown (again).
 TOKEN: Final = "TOKEN"
 
 
 class _Text(Template):
-    # JSON and shells have uses of their own for "$".
+    # JSON and shells use "$" themselves.
     delimiter = "@"
 
 
 class Step(NamedTuple):
-    """One thing to do: ``code`` is what to enter, ``where`` is where, in words."""
+    """One step: ``code`` is what to enter, ``where`` says in words where to enter it."""
 
     where: str | Promise
     code: str
@@ -38,20 +43,31 @@ class Step(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Client:
     """
-    A client, and the steps that connect it.
+    An MCP client and the steps that connect it.
 
-    Those with ``token`` send one; those with ``login`` have the user log in, where a site lets
-    clients do that; either is empty where the client cannot. In both, ``@url``, ``@name``,
-    ``@token`` and ``@variable`` stand for what a Connection has.
+    The steps in ``token`` send a token; those in ``login`` let the user log in, if the site
+    supports that; either is empty if the client does not. In both, ``@url``, ``@name``,
+    ``@token`` and ``@variable`` are replaced by the values of a Connection.
     """
 
     key: str
     title: str
     token: tuple[Step, ...] = ()
     login: tuple[Step, ...] = ()
+    # The address that has the client add the server, with ``@base64`` or ``@quoted`` for its JSON.
+    install: str = ""
 
 
-# Where to enter something, by what clients.toml calls it.
+class Way(NamedTuple):
+    """How a client connects: by logging in, with a token, and by one link; empty if it cannot."""
+
+    client: Client
+    login: list[Step]
+    token: list[Step]
+    install: str
+
+
+# Where to enter a step, by the names that clients.toml uses.
 _WHERE: Final = {
     "terminal": _("In a terminal:"),
     "Claude Desktop": _("In claude_desktop_config.json (Settings › Developer › Edit Config):"),
@@ -59,7 +75,7 @@ _WHERE: Final = {
     "mcp.json of Cursor": _("In .cursor/mcp.json of a project, or in ~/.cursor/mcp.json:"),
     "environment of Cursor": _("In the environment that Cursor is started with:"),
     "mcp.json of VS Code": _("In .vscode/mcp.json:"),
-    "question of VS Code": _("What VS Code asks for when it first starts the server:"),
+    "question of VS Code": _("When VS Code first starts the server and asks for the token:"),
     "config.toml": _("In ~/.codex/config.toml:"),
     "settings.json": _("In ~/.gemini/settings.json:"),
     "inspector.json": _("In a file inspector.json:"),
@@ -73,7 +89,7 @@ def _read() -> Iterator[Client]:
             tuple(Step(_WHERE[each["where"]], each["code"].strip()) for each in steps)
             for steps in (client.get("token", ()), client.get("login", ()))
         )
-        yield Client(client["key"], client["title"], token, login)
+        yield Client(client["key"], client["title"], token, login, client.get("install", ""))
 
 
 CLIENTS: Final = tuple(_read())
@@ -82,46 +98,73 @@ CLIENTS: Final = tuple(_read())
 @dataclass(frozen=True)
 class Connection:
     """
-    A way to this site: the address of the endpoint, and the secret of a token.
+    A connection to this site: the address of the endpoint, the secret of a token, and the log-in.
 
-    ``TOKEN`` stands for a secret that is not known; without any, clients have their users log in.
+    ``TOKEN`` is for a secret that is not known, "" for no token. ``has_login`` says whether clients
+    have their users log in: by default if the site has AUTHORIZATION_SERVERS.
     """
 
     url: str
     secret: str = ""
+    has_login: bool = field(default_factory=lambda: bool(conf.AUTHORIZATION_SERVERS))
 
     @cached_property
     def values(self) -> Mapping[str, str]:
         """
-        What the texts of the clients leave open.
+        The values of the placeholders in clients.toml.
 
-        The name is that of SERVER_INFO, or else the host, as clients take it: a-z, 0-9 and hyphens.
+        The name is that of SERVER_INFO or else the host, reduced to a-z, 0-9 and hyphens.
         """
         given = conf.SERVER_INFO.get("name") or urlsplit(self.url).hostname
         name = re.sub(r"[^a-z0-9]+", "-", str(given).lower()).strip("-") or "site"
-        # A variable of a shell begins with a letter.
+        # Shell variables cannot begin with a digit.
         name = f"site-{name}" if name[0].isdecimal() else name
         variable = f"{name.upper().replace('-', '_')}_TOKEN"
         return {"url": self.url, "name": name, "token": self.secret, "variable": variable}
 
     @property
-    def clients(self) -> list[tuple[Client, list[Step]]]:
-        """The clients that can take this way, each with its steps, in which nothing is open."""
-        found = [(each, each.token if self.secret else each.login) for each in CLIENTS]
-        return [
-            (client, [Step(where, _Text(code).substitute(self.values)) for where, code in steps])
-            for client, steps in found
-            if steps
-        ]
+    def clients(self) -> list[Way]:
+        """The clients that can connect, each with its steps, complete."""
+        ways = []
+        for client in CLIENTS:
+            login, token = (
+                [Step(where, _Text(code).substitute(self.values)) for where, code in steps]
+                for steps in (client.login * self.has_login, client.token * bool(self.secret))
+            )
+            if steps := login or token:
+                ways.append(Way(client, login, token, self._install(client, steps[0].code)))
+        return ways
+
+    def _install(self, client: Client, code: str) -> str:
+        """Return the link that adds the server of a configuration file to its client, or ""."""
+        if not client.install:
+            return ""
+        found: dict[str, Any] = json.loads(code)
+        (server,) = found.pop("servers", found.pop("mcpServers", {})).values()
+        named = json.dumps({"name": self.values["name"], **server, **found})
+        encoded = quote(b64encode(json.dumps(server).encode()), safe="")
+        return _Text(client.install).substitute(self.values, base64=encoded, quoted=quote(named))
 
 
 def endpoint_url(request: HttpRequest) -> str:
     """
-    Return the address of the endpoint as clients of this site have it: RESOURCE, where it is set.
+    Return the address of the endpoint for this site's clients: RESOURCE if it is set.
 
-    Empty where the site has given the endpoint's view another name than that of mcp_bridge.urls.
+    "" if the site gave the endpoint's view a name other than that in mcp_bridge.urls.
     """
     try:
         return conf.RESOURCE or request.build_absolute_uri(reverse("mcp"))
     except NoReverseMatch:
         return ""
+
+
+def page_context(request: HttpRequest) -> dict[str, object]:
+    """Return the context of the endpoint's page for people, of its toolset if it has one."""
+    url = resource_of(request) or request.build_absolute_uri(request.path.rstrip("/"))
+    user = getattr(request, "user", None) or AnonymousUser()
+    return {
+        "connection": Connection(url, TOKEN),
+        "site_name": conf.server_title,
+        "user_name": user.get_username(),
+        "tools": visible(user) if user.is_authenticated else [],
+    }

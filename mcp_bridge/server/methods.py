@@ -1,4 +1,4 @@
-"""How a server module brings the MCP methods that it answers."""
+"""The interface between server modules and the MCP methods that they implement."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, Request, Result, Revision
 from mcp_bridge.registry.registry import Snapshot
 
-# Sends a JSON-RPC notification before the answer, where the transport has a stream.
+# Sends a JSON-RPC notification before the response, if the transport has a stream.
 Send: TypeAlias = Callable[[JSONObject], None]
 
 
 @dataclass(slots=True)
 class Endpoint:
     """
-    What an endpoint serves; ``server_info`` is MCP's Implementation, in the active language.
+    Data that an endpoint serves; ``server_info`` is MCP's Implementation, in the active language.
 
-    ``instructions`` are what a model should know about the tools as a whole, if there is anything.
+    ``instructions`` describe the tools as a whole to the model, or are None.
     """
 
     snapshot: Snapshot
@@ -31,21 +31,21 @@ class Endpoint:
     instructions: str | None
 
 
-# How a method is answered, as a step of the coroutine that answers the request: before it blocks or
-# queries the database it awaits ``concurrency.places.in_thread()``.
+# Answers one method, as part of the request's coroutine; awaits ``places.in_thread()`` before it
+# blocks or queries the database.
 Method: TypeAlias = Callable[[Endpoint, Request, Context, Send], Awaitable[Result]]
-# The methods that a server module brings, by their names in MCP.
+# The methods of a server module, by their names in MCP.
 Methods: TypeAlias = Mapping[str, Method]
 
 
 def drop(notification: JSONObject) -> None:
-    """Send nothing: the transport has no stream."""
+    """Discard a notification: the transport does not have a stream."""
 
 
 def cacheable(revision: Revision) -> JSONObject:
-    """Return the members of a modern result that may be kept (MCP 2026-07-28, "Caching")."""
+    """Return the caching members of a modern result (MCP 2026-07-28, "Caching")."""
     if not revision.modern:
         return {}
-    # What is listed depends on the caller, so that nobody else may be shown it.
+    # Lists depend on the caller, so shared caches must not store them.
     ttl = int(conf.CACHE_TTL * 1000)
     return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}

@@ -1,4 +1,4 @@
-"""One call of a tool in this process: checked, counted, confirmed, recorded and run."""
+"""One call of a tool in this process: check, count, confirm, record and run it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Call:
     """
     A call on its way through its steps.
 
-    ``name`` and ``arguments`` are as they were sent, for the record; ``tool`` is the one that was
-    found, ``answers`` what the client has answered, and ``checked`` the ToolCall, once there are
-    Python values of its arguments. A call by a tool's name has an ``endpoint``, and one of a client
-    its ``request`` and the ``slot`` that it takes.
+    ``name`` and ``arguments`` are kept as sent, for the record. ``tool`` is the tool found,
+    ``answers`` the client's answers, and ``checked`` the ToolCall once the arguments are Python
+    values. Calls by name have an ``endpoint``; calls of clients have their ``request`` and the
+    ``slot`` that it takes.
     """
 
     name: object
@@ -49,16 +49,16 @@ class Call:
     is_counted: bool = False
 
 
-# A step refuses a call by raising CallRefused or ProtocolError, and asks for a thread if it blocks.
+# A step raises CallRefused or ProtocolError to refuse a call, and awaits a thread if it blocks.
 Step: TypeAlias = Callable[[Call, Tool], Awaitable[None]]
-# The params with which a client answers an InputRequiredResult.
+# The params of a client's answer to an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
 
 async def call_tool(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> CallResult:
-    """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
+    """Call the requested tool (MCP, "Tools", "Calling tools")."""
     params = request.params
     name, arguments = params.get("name"), params.get("arguments")
     call = Call(name, arguments, context, endpoint=endpoint, request=request)
@@ -70,7 +70,7 @@ async def call_tool(
 
 
 def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
-    """Call a tool by name in this process. Raises UnknownToolError, and what ``call`` raises."""
+    """Call a tool by name in this process. Raises UnknownToolError and the errors of ``call``."""
     return places.drive(perform(Call(name, arguments, context, endpoint=endpoint)))
 
 
@@ -78,11 +78,11 @@ def call(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """
-    Call a tool in this process: checked, counted, confirmed and recorded, as a client's call is.
+    Call a tool in this process: checked, counted, confirmed and recorded like a client's call.
 
     ``arguments`` are JSON values; ``tool`` is one that the caller may call (``call_named`` finds
-    it); ``answers`` is what the client has sent after an InputRequiredResult. An exception of the
-    tool becomes an error result. Raises ProtocolError for what the client did wrong.
+    it); ``answers`` are the client's answers to an InputRequiredResult. Exceptions of the tool
+    become error results. Raises ProtocolError for errors of the client.
     """
     return places.drive(perform(Call(tool.name, arguments, context, tool, answers)))
 
@@ -90,7 +90,7 @@ def call(
 async def acall(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
-    """Do the same from an event loop, on which a coroutine function runs."""
+    """Call a tool from an event loop, on which coroutine functions run; see ``call``."""
     return await places.alternate(perform(Call(tool.name, arguments, context, tool, answers)))
 
 
@@ -98,7 +98,7 @@ async def perform(call: Call) -> CallResult:
     """
     Run the steps of one call.
 
-    Returns what the client is sent. Raises ProtocolError for what the client did wrong.
+    Returns the result for the client. Raises ProtocolError for errors of the client.
     """
     started: recorder.StartedCall | None = None
     try:
@@ -133,19 +133,19 @@ async def perform(call: Call) -> CallResult:
 
 async def find(call: Call) -> Tool:
     """
-    Find the tool of a call, and what its client has answered; take its slot.
+    Find the tool of a call and the client's answers; take its slot.
 
-    Raises UnknownToolError where the caller has no tool of that name.
+    Raises UnknownToolError if the caller does not have a tool of that name.
     """
     name, context, endpoint, request = call.name, call.context, call.endpoint, call.request
     assert endpoint is not None
     if not isinstance(name, str):
-        raise protocol.InvalidParamsError("Invalid params: name must be a string, a tool's name.")
+        raise protocol.InvalidParamsError("Invalid params: name must be a tool's name (a string).")
     if not isinstance(call.arguments, dict | None):
         raise protocol.InvalidParamsError("Invalid params: arguments must be an object.")
     snapshot = endpoint.snapshot
     tool = snapshot.tools.get(name)
-    # Of a name that no tool has, another tool is asked about: time is not to tell.
+    # For an unknown name another tool's rule is checked: timing must not reveal which names exist.
     asked = tool or snapshot.stand_in
     is_open = tool is not None and tool.access.is_open and context.auth is None
     if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
@@ -171,7 +171,7 @@ async def find(call: Call) -> Tool:
 
 @lru_cache(maxsize=8192)
 def steps_of(tool: Tool, is_answer: bool) -> tuple[Step, ...]:
-    """Return the steps that can act for calls of a tool, or for answers to what it has asked."""
+    """Return the steps that apply to calls of a tool, or to answers to its questions."""
     checks: list[Step] = [check_arguments]
     if tool.access.scopes:
         checks.insert(0, check_scopes)
@@ -186,7 +186,7 @@ setting_changed.connect(lambda **changed: steps_of.cache_clear(), weak=False)
 
 
 async def count(call: Call, tool: Tool) -> None:
-    """Count the call once. Raises CallRefused where it is more than the tool's rate."""
+    """Count the call once. Raises CallRefused if it exceeds the tool's rate."""
     if call.is_counted or not may_throttle(tool):
         return
     call.is_counted = True
@@ -197,7 +197,7 @@ async def count(call: Call, tool: Tool) -> None:
 
 
 def counted_if_refused(check: Step) -> Step:
-    """Return the check of a call that is counted later, which counts what it refuses."""
+    """Return a check that counts the calls it refuses, for calls that are counted later."""
 
     async def checked(call: Call, tool: Tool) -> None:
         try:
@@ -210,15 +210,15 @@ def counted_if_refused(check: Step) -> Step:
 
 
 async def check_scopes(call: Call, tool: Tool) -> None:
-    """Raise InsufficientScopeError where the credential lacks a scope of the tool."""
+    """Raise InsufficientScopeError if the credential lacks a scope of the tool."""
     policy.check_scopes(tool, call.context)
 
 
 async def check_arguments(call: Call, tool: Tool) -> None:
-    """Make Python values of the arguments. Raises CallRefused, which lists all errors."""
+    """Convert the arguments to Python values. Raises CallRefused, listing all errors."""
     if not tool.is_plain:
         await places.in_thread()
-    # What is no object has been refused by now.
+    # Anything but an object has been refused by now.
     sent: Any = call.arguments or {}
     try:
         values = tool.check(sent)
@@ -231,7 +231,7 @@ async def check_arguments(call: Call, tool: Tool) -> None:
 
 
 async def ask_precheck(call: Call, tool: Tool) -> None:
-    """Ask the tool's precheck. Raises CallRefused where it refuses the call."""
+    """Run the tool's precheck. Raises CallRefused if it refuses the call."""
     await places.in_thread()
     assert tool.precheck is not None
     try:
@@ -244,20 +244,20 @@ async def ask_precheck(call: Call, tool: Tool) -> None:
 
 async def confirm(call: Call, tool: Tool) -> None:
     """
-    Take what the client has answered, and have a person confirm the call where the tool says so.
+    Process the client's answers, and have the call confirmed if the tool requires it.
 
-    A question and its first answer count once, and so do a call that waited and its repetition.
-    Raises CallRefused with the question, and for a no.
+    A question and its first answer count once, and so do a held call and its repetition.
+    Raises CallRefused with the question, and for a refused call.
     """
-    # Imported where it is used, since few tools ask anybody.
+    # Imported late, since few tools require confirmation.
     from mcp_bridge.confirmation.confirm import ask_person, resume
 
     await places.in_thread()
     try:
-        # In the thread the count suspends nowhere.
+        # In the thread, the count never suspends.
         call.checked = resume(call.checked, call.answers, lambda _: places.drive(count(call, tool)))
     except (CallRefused, ProtocolError) as refused:
-        # An answer belongs to a question, which was counted.
+        # An answer belongs to a question that was counted already.
         if call.answers is None or isinstance(refused, ProtocolError):
             await count(call, tool)
         raise
@@ -269,7 +269,7 @@ async def confirm(call: Call, tool: Tool) -> None:
 
 def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResult:
     """
-    Record that a call was refused, and make its approval count as before.
+    Record that a call was refused, and restore its approval.
 
     Returns the result for the model, or raises the error.
     """
@@ -283,9 +283,9 @@ def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResul
     if isinstance(error, CallRefused):
         recorder.refuse(error.error_code, *sent, tool=tool, error=error)
         return error.result
-    # A database that has just failed is not asked again: its client waits for an answer.
+    # A database that just failed is not queried again while the client waits.
     if not errors.is_database_unavailable(error):
-        # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
+        # Anything but a ProtocolError comes from the site: a policy or throttle that raised.
         code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
         recorder.refuse(code, *sent, tool=tool, error=error)
     errors.reraise(error)
@@ -294,7 +294,7 @@ def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResul
 async def _handle_exception(
     started: recorder.StartedCall, raised: Exception | InputRequired
 ) -> CallResult:
-    """Record how a call ended that raised, and return the result for the model."""
+    """Record the end of a call that raised, and return the result for the model."""
     call = started.call
     try:
         if isinstance(raised, Exception):
@@ -307,13 +307,13 @@ async def _handle_exception(
             except ToolError as refused:
                 handled = errors.handle_error(call, refused)
             except (TypeError, ValueError) as cause:
-                handled = errors.log_error(call, "asked what cannot be sent", cause)
+                handled = errors.log_error(call, "asked for input that cannot be sent", cause)
             else:
-                # To ask is no error: what the tool has done is undone, and it runs again.
+                # Asking is not an error: the tool's changes are rolled back, and it runs again.
                 await recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
                 return question
     except Exception as error:
-        # Even the text of an exception is the site's own code.
+        # Even str() of an exception runs the site's code.
         is_sent = isinstance(error, ProtocolError)
         code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
         await recorder.finish(started, Outcome.FAILED, error_code=code, error=error)
@@ -322,7 +322,7 @@ async def _handle_exception(
 
 
 async def _fail(started: recorder.StartedCall, handled: errors.HandledError) -> CallToolResult:
-    """Record that a call ended with an error for the model, and return its result."""
+    """Record that a call failed with an error for the model, and return its result."""
     result, error_code, reference = handled
     await recorder.finish(
         started,

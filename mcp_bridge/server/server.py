@@ -1,4 +1,4 @@
-"""The dispatcher, and how a client and the server meet."""
+"""The dispatcher, and the methods with which a client and the server negotiate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable, drop
 async def initialize(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> JSONObject:
-    """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
+    """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); it does not open a session."""
     requested = request.params.get("protocolVersion")
     if not isinstance(requested, str):
         raise errors.InvalidParamsError("Invalid params: protocolVersion must be a string.")
@@ -40,7 +40,7 @@ async def initialize(
 async def discover(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> JSONObject:
-    """Say which revisions and capabilities there are (MCP 2026-07-28, "Discovery")."""
+    """Return the supported revisions and capabilities (MCP 2026-07-28, "Discovery")."""
     return {
         "supportedVersions": SUPPORTED_VERSIONS,
         "capabilities": endpoint.capabilities,
@@ -50,7 +50,7 @@ async def discover(
 
 
 async def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
-    """Answer that the server is there (MCP 2025-11-25, "Ping")."""
+    """Return an empty result (MCP 2025-11-25, "Ping")."""
     return {}
 
 
@@ -63,9 +63,9 @@ class MCPServer(Endpoint):
     """
     Answers MCP requests with the tools of a snapshot, under a policy.
 
-    ``snapshot`` (default: the tools that are served now) and ``policy`` (default: that of the
-    setting ACCESS_POLICY) are its own. A subclass may add to ``server_capabilities`` and to the
-    methods: ``methods`` are those of every revision.
+    ``snapshot`` defaults to the tools that are served now, ``policy`` to the setting
+    ACCESS_POLICY. A subclass may extend ``server_capabilities`` and the methods; those in
+    ``methods`` exist in every revision.
     """
 
     methods: ClassVar[Methods] = tools.METHODS
@@ -83,7 +83,7 @@ class MCPServer(Endpoint):
         self.server_info = conf.server_info
         for value in self.server_info.values():
             if isinstance(value, Promise):
-                # In the language of the request.
+                # Translated to the language of the request.
                 self.server_info = {
                     name: str(each) if isinstance(each, Promise) else each
                     for name, each in conf.server_info.items()
@@ -92,9 +92,9 @@ class MCPServer(Endpoint):
 
     def choose(self, toolset: str | None) -> bool:
         """
-        Serve the tools of a toolset alone, in its own words; return False for an unknown one.
+        Serve only the tools of a toolset, with its title and instructions.
 
-        Without a name it is the toolset of an endpoint that chooses none.
+        Returns False if the toolset is unknown. None selects the endpoint's default.
         """
         snapshot = self.snapshot.of(toolset)
         if snapshot is None:
@@ -108,7 +108,7 @@ class MCPServer(Endpoint):
         return True
 
     def usable_toolsets(self, context: Context) -> list[str]:
-        """Return the names of the toolsets of which the caller may use a tool."""
+        """Return the names of the toolsets in which the caller may use a tool."""
         opened = opened_by(context.auth, self.snapshot)
         allowed = frozenset(self.policy.filter(opened, context))
         return [
@@ -119,7 +119,7 @@ class MCPServer(Endpoint):
 
     @classmethod
     def known(cls) -> MCPServer | None:
-        """Return the server where its tools and policy are known without a look at the database."""
+        """Return the server if its tools and policy are known without a database query."""
         snapshot = registry.fresh
         if snapshot is None or conf.ACCESS_POLICY != DEFAULT_POLICY:
             return None
@@ -127,9 +127,9 @@ class MCPServer(Endpoint):
 
     async def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
         """
-        Return the result of a request, after what ``send`` sends. Raises ProtocolError.
+        Return the result of a request, after any notifications through ``send``.
 
-        To be awaited under ``concurrency.places.drive`` or ``alternate``.
+        Await it under ``concurrency.places.drive`` or ``alternate``. Raises ProtocolError.
         """
         try:
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods

@@ -40,7 +40,7 @@ async def list_tools(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> ListToolsResult:
     """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
-    # Whoever is nobody has no permissions to be asked for.
+    # Anonymous callers do not have permissions to look up.
     is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)
     policy = endpoint.policy
     asks_code = endpoint.snapshot.by_rule is None or may_block(policy.filter, policy.allows)
@@ -52,14 +52,14 @@ async def list_tools(
 def page(
     endpoint: Endpoint, params: Mapping[str, object], context: Context, revision: Revision
 ) -> ListToolsResult:
-    """Return the page at the cursor in ``params``, the first one without one."""
+    """Return the page at the cursor in ``params``, or the first page without a cursor."""
     position = pagination.position(params["cursor"]) if "cursor" in params else None
     snapshot, policy = endpoint.snapshot, endpoint.policy
     kind = type(policy)
     is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
     is_limited = getattr(context.auth, "allowed_tools", None) is not None
     if is_default and not is_limited and snapshot.by_rule is not None:
-        # One decision a rule, however many tools have it.
+        # One decision per rule, however many tools share it.
         rules = frozenset(each.access for each in policy.filter(snapshot.by_rule, context))
         found = snapshot.page(Tool.kind, rules, position, revision)
     else:

@@ -1,4 +1,4 @@
-"""A client whose answers are checked by the models of the official Python SDK (``mcp``)."""
+"""A test client that checks responses with the models of the official Python SDK (``mcp``)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mcp_bridge.testing.client import MCPClient
 
 class CheckedClient(MCPClient):
     """
-    An MCPClient that checks each answer with the official models of its revision.
+    An MCPClient that checks each response with the official models of its revision.
 
-    Raises ``pydantic.ValidationError`` for an answer that is no JSON-RPC response, and for a result
-    that the method's schema does not allow.
+    Raises ``pydantic.ValidationError`` for a response that is not JSON-RPC, and for a result
+    that does not match the method's schema.
     """
 
     def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
-        """POST any bytes, and check each JSON-RPC response in the answer."""
+        """POST bytes, and check each JSON-RPC message in the response."""
         response = super().send(body, headers)
         answers = response.json() if response.content else []
         for answer in answers if isinstance(answers, list) else [answers]:
@@ -28,11 +28,11 @@ class CheckedClient(MCPClient):
         return response
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of one request. Raises also KeyError for an unknown method."""
+        """Return the result of one request. Also raises KeyError for an unknown method."""
         result = super().post(method, **params)
         version = self.revision.version
         models = SERVER_RESULTS[method, version]
-        # Some methods may answer with a question too, whose model lets nearly every result pass.
+        # Some methods may return a question too, whose model accepts nearly any result.
         asks = result.get("resultType") == "input_required"
         for model in get_args(models):
             if ("input_requests" in model.model_fields) is asks:

@@ -1,4 +1,4 @@
-"""A client for tests: the real view, the real database, any revision."""
+"""A test client for the real view and the real database, in any revision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_bridge.registry.registry import registry
 
 
 class MCPError(AssertionError):
-    """The server answered with a JSON-RPC error; ``error`` is that object."""
+    """The server responded with a JSON-RPC error; ``error`` is that object."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(f"{error['message']} ({error['code']})")
@@ -32,12 +32,12 @@ class MCPError(AssertionError):
 
 class MCPClient:
     """
-    Speaks MCP with the site's endpoint, without a socket.
+    Speaks MCP to the site's endpoint, without a socket.
 
-    ``user`` is whom the calls are made as (None for nobody), ``token`` a bearer token to send
-    instead, ``path`` the endpoint (default: where the URLconf has it), ``capabilities`` what the
-    client declares, ``host`` the Host header (default: one of ALLOWED_HOSTS). ``response`` is the
-    last HTTP response.
+    ``user`` makes the calls (None: anonymous), or ``token`` is sent as a bearer token. ``path`` is
+    the endpoint (default: from the URLconf), ``capabilities`` are those the client declares, and
+    ``host`` is the Host header (default: one of ALLOWED_HOSTS). ``response`` is the last HTTP
+    response.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class MCPClient:
         capabilities: Mapping[str, Any] | None = None,
         host: str | None = None,
     ) -> None:
-        # What another test has set, and its end has undone, is not to be remembered.
+        # Settings of a previous test, rolled back at its end, must not stay cached.
         registry.forget()
         self.revision = REVISIONS[revision]
         self.path = path or next(iter(reachable()), "")
         if not self.path:
-            raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS} Or give the client a path.")
+            raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS} Or pass the client a path.")
         self.capabilities = dict(capabilities or {})
         self.http = APIClient(SERVER_NAME=host or served_host())
         if user is not None:
@@ -65,7 +65,7 @@ class MCPClient:
         self._ids = itertools.count(1)
 
     def list_tools(self) -> list[dict[str, Any]]:
-        """Return all tools that the user may see, over as many pages as there are."""
+        """Return all tools that the user may see, from all pages."""
         result = self.post("tools/list")
         tools: list[dict[str, Any]] = result["tools"]
         while "nextCursor" in result:
@@ -79,7 +79,7 @@ class MCPClient:
         return self.post("tools/call", name=name, **params)
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result. Raises MCPError, or AssertionError for what is no JSON-RPC answer."""
+        """Return the result. Raises MCPError, or AssertionError if the response is not JSON-RPC."""
         message = self.message(method, **params)
         self.send(json.dumps(message).encode(), self.mirrored(message))
         answer = None
@@ -87,8 +87,8 @@ class MCPClient:
             answer = json.loads(self.response.content)
         if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
             raise AssertionError(
-                f"POST {self.path} was answered with status {self.response.status_code}, and not "
-                f"by the MCP endpoint: {cut(self.response.content.decode(errors='replace'), 200)}"
+                f"POST {self.path} returned status {self.response.status_code}, not from the MCP "
+                f"endpoint: {cut(self.response.content.decode(errors='replace'), 200)}"
             )
         if "error" in answer:
             raise MCPError(answer["error"])
@@ -108,7 +108,7 @@ class MCPClient:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
 
     def mirrored(self, message: Mapping[str, Any]) -> dict[str, str]:
-        """Return the headers of a request, those of the tool's parameters among them."""
+        """Return the headers of a request, including those of the tool's parameters."""
         headers = {"MCP-Protocol-Version": self.revision.version}
         if not self.revision.modern:
             return headers
@@ -123,7 +123,7 @@ class MCPClient:
         return headers
 
     def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
-        """POST any bytes; a header that is None is left out. Returns the HTTP response."""
+        """POST bytes; headers that are None are omitted. Returns the HTTP response."""
         sent = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
@@ -139,13 +139,13 @@ class MCPClient:
             headers={name: value for name, value in sent.items() if value is not None},
         )
         if writer.is_running:
-            # The test may look at what is on record.
+            # The test may read the records.
             writer.flush()
         return self.response
 
 
 def text_of(result: Mapping[str, Any]) -> str:
-    """Return the text of a CallToolResult that has one content block, of type ``text``."""
+    """Return the text of a CallToolResult with a single text block."""
     (block,) = result["content"]
     assert block["type"] == "text"
     return str(block["text"])

@@ -1,4 +1,4 @@
-"""Small sites for single tests: some functions at /rpc, and the tools they make at /mcp."""
+"""Small sites for single tests: functions at /rpc, and the tools made from them at /mcp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_bridge import mcp_tool
 
 
 def addresses(*patterns: URLPattern | URLResolver, asynchronous: bool = False) -> ModuleType:
-    """Return a URLconf of these patterns and of the endpoint's, to be set as ROOT_URLCONF."""
+    """Return a URLconf of these patterns and the endpoint, for use as ROOT_URLCONF."""
     urlconf = ModuleType("mcp_bridge.testing.served")
     endpoint = include("mcp_bridge.urls_async" if asynchronous else "mcp_bridge.urls")
     vars(urlconf)["urlpatterns"] = [*patterns, path("", endpoint)]
@@ -29,7 +29,7 @@ def serve(
     settings: Any, *functions: Callable[..., object], asynchronous: bool = False, **options: Any
 ) -> RpcServer:
     """
-    Serve the functions as the only tools until the test ends, by a view that may be asynchronous.
+    Serve the functions as the only tools until the test ends; the view may be asynchronous.
 
     Each is marked with ``mcp_tool(**options)`` and registered with a new RpcServer at /rpc.
     """

@@ -32,14 +32,14 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
     """
     Return whether the administrator may issue tokens that act as the user.
 
-    Always for themselves. For others with the permission to issue for others, if those are active,
-    are not superusers, and have no permission and no group that the administrator lacks: tools may
-    be limited to groups. For themselves alone if the site's user model has no list of permissions.
+    Always for themselves. For others only with that permission, and if the user is active, not a
+    superuser, and without permissions or groups that the administrator lacks (groups can restrict
+    tools). Only for themselves if the user model does not have a list of permissions.
     """
     issuer: Any = request.user
     if user == issuer or not isinstance(user, PermissionsMixin):
         return bool(user == issuer)
-    # Django says of inactive users that they have no permissions; they may have them again.
+    # has_perm() is false for inactive users, who may be activated again.
     if user.is_superuser or not user.is_active or not issuer.has_perm(FOR_OTHERS):
         return False
     return issuer.is_superuser or (
@@ -50,7 +50,7 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
 
 
 class NamesField(forms.MultipleChoiceField):
-    """Several names of a list, as one text with spaces between them; None for no name."""
+    """Several names from a list, joined by spaces; None if none is chosen."""
 
     def clean(self, value: object) -> str | None:
         return " ".join(super().clean(value)) or None
@@ -59,10 +59,10 @@ class NamesField(forms.MultipleChoiceField):
 @admin.register(Token)
 class TokenAdmin(PagesAdmin):
     """
-    Issue, look at and revoke tokens. The secret is shown once, when the token is issued.
+    Issue, view and revoke tokens. The secret is shown once, when the token is issued.
 
-    Whoever may add tokens sees and revokes their own; those of others take the permission to view,
-    and to change.
+    Users who may add tokens see and revoke their own; those of others require the permissions to
+    view and to change.
     """
 
     form = RevisedForm
@@ -104,29 +104,29 @@ class TokenAdmin(PagesAdmin):
         if token is not None:
             token.may_be_revoked = self.has_revoke_permission(request, token)
         elif not self.may_view_all(request):
-            # To them a token of somebody else is as one that does not exist.
+            # They must not learn that another user's token exists.
             raise PermissionDenied
         return token
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        # The field takes what the page asks for: a row of the users, or the name of one.
+        # Either a primary key or a username, depending on the field.
         issuer = request.user
         proposed = {"user": issuer.pk if may_view_users(request) else issuer.get_username()}
         end = timezone.now() + timedelta(days=PROPOSED)
-        # The address has texts, of which Django's two inputs make no time.
+        # Values from the URL are strings, which the split date and time inputs cannot show.
         return {**proposed, **super().get_changeform_initial_data(request), "expires_at": end}
 
     def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
-        # What was revoked is still known by its name in the record of calls.
+        # Records of calls name revoked tokens.
         is_superuser = getattr(request.user, "is_superuser", False)
         return is_superuser and super().has_delete_permission(request, obj)
 
     def may_view_all(self, request: HttpRequest) -> bool:
-        """Return whether the administrator may look at tokens of others as well."""
+        """Return whether the administrator may view tokens of others."""
         return super().has_view_permission(request)
 
     def _is_own(self, request: HttpRequest, token: Token | None) -> bool:
-        """Return whether a token, or for None any, is one that the administrator may issue."""
+        """Return whether the administrator may issue the token (None: any token)."""
         is_theirs = token is None or token.user_id == request.user.pk
         return is_theirs and self.has_add_permission(request)
 
@@ -134,51 +134,51 @@ class TokenAdmin(PagesAdmin):
         return self.may_view_all(request) or self._is_own(request, obj)
 
     def has_revoke_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
-        """Return whether the administrator may revoke a token, or for None some."""
+        """Return whether the administrator may revoke the token (None: some token)."""
         return super().has_change_permission(request) or self._is_own(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
-        # To prolong a token is to issue it anew.
+        # Extending a token equals issuing it again.
         allowed = super().has_change_permission(request, obj)
         return allowed and (obj is None or may_issue(request, obj.user))
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
             return (self.user_field(request), "name", "expires_at", *self.readonly_fields)
-        # What a token is limited to is chosen when it is issued, and not widened afterwards.
+        # Limits are chosen when a token is issued, and cannot be widened later.
         user = ("user",) * request.user.has_perm(FOR_OTHERS)
         scope = ("scope",) * bool(supported_scopes())
         return (*user, "name", "expires_at", *scope, "tools")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
-        # The user whom a token acts as is part of what was handed out.
+        # A token always acts as the user it was issued for.
         return [] if obj is None else [self.user_field(request), *self.readonly_fields]
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "scope":
             words = supported_scopes()
         elif db_field.name == "tools":
-            # To whoever may not look at all tools, the names of others are not told.
+            # The names of hidden tools are not shown.
             sees_all = request.user.has_perm("mcp_bridge.view_toolsetting")
             tools = registry.discovered.tools.values() if sees_all else visible(request.user)
             words = {tool.name: str(tool.title or "") for tool in tools}
         else:
             field = super().formfield_for_dbfield(db_field, request, **kwargs)
             if isinstance(field, forms.SplitDateTimeField):
-                # Django's words beside the two inputs are no labels of them.
+                # Django does not label its two inputs.
                 parts = gettext("Date:"), gettext("Time:")
                 for widget, part in zip(field.widget.widgets, parts, strict=True):
                     widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
         shown: Any = {"choices": labelled(words), "widget": forms.CheckboxSelectMultiple}
-        # Not the field's own, which is of texts.
+        # The field's own form field is a text area.
         return Field.formfield(db_field, form_class=NamesField, **shown)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        text = gettext("A token for this user would give rights that you do not have.")
+        text = gettext("A token for this user would grant permissions that you do not have.")
         if not may_view_users(request):
-            # Django's list of users would not open.
-            text = gettext("There is no such user, or none for whom you may issue a token.")
+            # Django's user list would be forbidden.
+            text = gettext("This user does not exist, or you may not issue tokens for them.")
             kwargs |= {
                 "widget": AdminTextInputWidget,
                 "to_field_name": get_user_model().USERNAME_FIELD,
@@ -197,46 +197,46 @@ class TokenAdmin(PagesAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
-            # A token that was revoked in between stays so.
+            # A token revoked in the meantime stays revoked.
             obj.save(update_fields=form.changed_data)
             return
         obj.user = form.cleaned_data.get("user", request.user)
         obj.issued_by = request.user
-        # For response_add alone: no field, and no message, which would travel in a cookie.
+        # Only for response_add: not a field, and not a message, which could be stored in a cookie.
         obj.secret = obj.make_secret()
         super().save_model(request, obj, form, change)
 
     @sensitive_variables()
     def response_add(self, request: HttpRequest, obj: Any, *args: Any) -> HttpResponse:
-        """Return the one page that shows the secret, in answer to the very request."""
+        """Return the page that shows the secret, in response to the same request."""
         context = {"title": gettext("Token issued"), "token": obj, "secret": obj.secret}
         context["connection"] = Connection(endpoint_url(request), obj.secret)
         if self.has_view_permission(request, obj):
-            # What the page leads back to.
+            # For the breadcrumbs.
             context["original"] = obj
-        # Rendered here, where no report of an error shows the secret.
+        # Rendered here, so that error reports do not include the secret.
         return self.page(request, "issued_token", context).render()
 
     def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show how clients are connected with a token whose secret is not known any more."""
+        """Show how to connect clients with a token whose secret is no longer known."""
         context = {"title": gettext("Connect"), "original": self.viewed(request, object_id)}
         context["connection"] = Connection(endpoint_url(request), TOKEN)
         return self.page(request, "connect", context)
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask whether a token is to be revoked; a POST does it."""
+        """Ask for confirmation to revoke a token; a POST revokes it."""
         token = self.viewed(request, object_id)
         if not token.may_be_revoked:
             raise PermissionDenied
         if request.method == "POST":
             self.revoke_one(request, token)
-            text = gettext("%(token)s is revoked: what used it is refused from now on.")
+            text = gettext("%(token)s was revoked. Clients that use it are now refused.")
             self.message_user(request, text % {"token": token}, messages.SUCCESS)
             return self.back_to(token)
         return self.page(request, "revoke_token", {"title": gettext("Revoke"), "original": token})
 
     def revoke_one(self, request: HttpRequest, token: Token) -> None:
-        """Revoke a token, unless it is revoked, and log it."""
+        """Revoke a token and log it, unless it was revoked already."""
         if token.revoked_at is None:
             token.revoke()
             self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
@@ -263,26 +263,24 @@ class TokenAdmin(PagesAdmin):
         for token in allowed:
             self.revoke_one(request, token)
         if len(allowed) == len(tokens):
-            self.message_user(request, gettext("The selected tokens are revoked."))
+            self.message_user(request, gettext("The selected tokens were revoked."))
             return
         if allowed:
-            self.message_user(request, gettext("Your own of the selected tokens are revoked."))
-        text = gettext(
-            "Tokens of others are not revoked: that takes the permission “%(permission)s”."
-        )
+            self.message_user(request, gettext("Your own of the selected tokens were revoked."))
+        text = gettext("Tokens of other users were not revoked (requires “%(permission)s”).")
         text %= {"permission": permission_title("change", self.opts)}
         self.message_user(request, text, messages.WARNING)
 
 
 def labelled(words: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return choices of names, given their words."""
+    """Return choices from names and their descriptions."""
     return [
         (name, name if text in ("", name) else f"{name}: {text}") for name, text in words.items()
     ]
 
 
 def limit(names: str | None, words: Mapping[str, str]) -> str:
-    """Return the names that a token is limited to, each in a line with its words."""
+    """Return the names that a token is limited to, one per line with its description."""
     if names is None:
         return gettext("not limited")
     labels = labelled({name: words.get(name, "") for name in names.split()})

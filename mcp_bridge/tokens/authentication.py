@@ -21,8 +21,8 @@ class TokenAuthentication(BaseAuthentication):
     """
     Authenticate ``Authorization: Bearer SECRET`` (RFC 6750, section 2.1); never the query string.
 
-    Any other scheme, and a secret that does not begin as those of this app, is left to other
-    classes. Works in DRF's own views as well.
+    Other schemes, and secrets without this app's prefix, are left to other classes. Also works in
+    DRF's own views.
     """
 
     @sensitive_variables()
@@ -36,9 +36,9 @@ class TokenAuthentication(BaseAuthentication):
         try:
             token.mark_used()
         except DatabaseError as error:
-            # A database that cannot be written is no reason to refuse a good token, and that others
-            # write to it is none to log it: the next use is noted.
-            text = "The use of token %s could not be noted"
+            # A failed write is not a reason to refuse a valid token, and a write conflict does not
+            # need a log entry: the next use is recorded.
+            text = "The use of token %s could not be recorded"
             level = logging.DEBUG if isinstance(error, OperationalError) else logging.WARNING
             logger.log(level, text, token.pk, exc_info=True)
         return token.user, token

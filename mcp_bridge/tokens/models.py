@@ -1,8 +1,9 @@
 """
 Bearer tokens.
 
-The secret is 256 random bits and is never stored: the database holds an HMAC-SHA256 of it under
-SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds no credential.
+The secret is 256 random bits and never stored: the database holds its HMAC-SHA256 under
+SECRET_KEY. With that many random bits a slow hash is not needed, and a copy of the table does
+not contain credentials.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from mcp_bridge.protocol.text import without_unprintable
 
 PREFIX: Final = "mcp_"
 SHOWN: Final = 8
-# The days after which a token is proposed to expire.
+# The default days until a token expires.
 PROPOSED: Final = 90
 USED_EVERY: Final = timedelta(minutes=1)
 _SALT: Final = "mcp_bridge.tokens"
 
 
 def digest(secret: str, key: str | bytes | None = None) -> str:
-    """Return the HMAC of a secret that is stored: 64 hexadecimal digits."""
+    """Return the stored HMAC of a secret: 64 hexadecimal digits."""
     return salted_hmac(_SALT, secret, secret=key, algorithm="sha256").hexdigest()
 
 
@@ -53,12 +54,12 @@ class TokenManager(models.Manager["Token"]):
         issued_by: AbstractBaseUser | None = None,
     ) -> tuple[Token, str]:
         """
-        Make a token for a user, and return it with its secret.
+        Create a token for a user; return it and its secret.
 
-        ``issued_by`` is the person who reads the secret, or None for the site itself.
+        ``issued_by`` is the person who receives the secret, or None for the site itself.
 
-        ``scopes`` and ``tools`` are names, to which it is limited: to none of them by an empty
-        list, and not at all by None.
+        ``scopes`` and ``tools`` are the names to limit it to: an empty list allows none, and None
+        does not limit it.
         """
         scope, named = (None if each is None else " ".join(each) for each in (scopes, tools))
         token = self.model(
@@ -78,7 +79,7 @@ class TokenManager(models.Manager["Token"]):
         """Return the token with that secret and its user, or None."""
         keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
         digests = [digest(secret, key) for key in keys]
-        # Not the manager of a user's tokens, whose query says whose they are.
+        # Not on a user's related manager, whose query has an extra condition.
         if type(self) is TokenManager:
             make = partial(self._with_digest, digests)
             query = compiled(("token", len(digests)), self.db, digests, make)
@@ -94,7 +95,7 @@ class TokenManager(models.Manager["Token"]):
                 users: Any = Token._meta.get_field("user").related_model
                 token.user = users.from_db(query.alias, names[mine:], values[mine:])
                 return token
-        # Not first(), which sorts as well.
+        # Not first(), which adds a sort.
         return next(iter(self._with_digest(digests)), None)
 
     def _with_digest(self, digests: list[str]) -> QuerySet[Token]:
@@ -119,7 +120,7 @@ class Token(models.Model):
     expires_at = models.DateTimeField(
         _("expires"), null=True, blank=True, help_text=_("Empty for a token that does not expire.")
     )
-    # Names with spaces between them; None where the token is not limited.
+    # Names separated by spaces; None if the token is not limited.
     scope = models.TextField(
         _("scopes"),
         null=True,
@@ -132,7 +133,7 @@ class Token(models.Model):
         blank=True,
         help_text=_("With none chosen, the token opens all tools that its user may call."),
     )
-    # Kept if that user is deleted, since they may still have the secret.
+    # Kept if that user is deleted: they may still have the secret.
     issued_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.DO_NOTHING,
@@ -149,7 +150,7 @@ class Token(models.Model):
 
     objects = TokenManager()
 
-    # Its limits are those that it was issued with (mcp_bridge.access.scopes).
+    # Its limits are fixed when it is issued (mcp_bridge.access.scopes).
     can_gain_scopes = False
 
     class Meta:
@@ -163,7 +164,7 @@ class Token(models.Model):
         return f"{self.name} ({self.hint}…)"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        # Whoever issues a token names it, and others read the name.
+        # Others read the name, which the issuer chose.
         self.name = without_unprintable(self.name)
         super().save(*args, **kwargs)
 
@@ -178,18 +179,18 @@ class Token(models.Model):
         users: Any = Token._meta.get_field("issued_by").related_model
         return users._base_manager.filter(pk=self.issued_by_id).first()  # type: ignore[no-any-return]
 
-    # What AccessPolicy reads: the tools that the token opens, None for all that its user may call.
+    # Read by AccessPolicy: the tools that the token allows, or None for all of its user's.
     allowed_tools = property(attrgetter("tools"))
 
     @sensitive_variables()
     def make_secret(self) -> str:
-        """Return a new secret for this token, which is stored nowhere; save() keeps its digest."""
+        """Return a new secret, which is never stored; save() stores its digest."""
         secret = PREFIX + secrets.token_urlsafe(32)
         self.digest, self.hint = digest(secret), secret[: len(PREFIX) + SHOWN]
         return secret
 
     def revoke(self) -> None:
-        """Make the token invalid from now on; revoking it again changes nothing."""
+        """Make the token invalid from now on; revoking it again has no effect."""
         if self.revoked_at is None:
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at", "outgrown"])
@@ -198,8 +199,8 @@ class Token(models.Model):
         """
         Record that the token is in use, at most once a minute.
 
-        Raises OperationalError, and waits for nothing, where somebody else is writing just now: the
-        next use is recorded then.
+        Raises OperationalError at once if another write holds the lock; the next use is then
+        recorded.
         """
         now = timezone.now()
         if self.last_used_at is None or self.last_used_at <= now - USED_EVERY:
@@ -213,9 +214,9 @@ class Token(models.Model):
 
 @cache
 def _columns() -> tuple[Field[Any, Any], ...]:
-    """Return the fields that a token and its user are made of, where that takes no more."""
+    """Return the fields that a token and its user consist of, if their tables suffice."""
     user = Token._meta.get_field("user").related_model
-    # Of a proxy or a subclass, columns are in an order or in tables of their own.
+    # Proxies and subclasses have columns in another order or in other tables.
     if user._meta.parents:
         return ()
     return (*Token._meta.concrete_fields, *user._meta.concrete_fields)

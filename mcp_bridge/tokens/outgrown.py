@@ -1,8 +1,8 @@
 """
-Revocation of tokens for others when their user gains rights that the issuer lacks.
+Revokes tokens issued by others when their user gains rights that the issuer lacks.
 
-The issuer has seen the secret, which would give them these rights. Changes are seen by Django's
-signals: ``QuerySet.update()`` does not send any.
+The issuer has seen the secret, which would grant these rights. Changes are detected by Django's
+signals, which ``QuerySet.update()`` does not send.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _FLAGS: Final = ("is_staff", "is_superuser")
 
 
 def connect() -> None:
-    """Connect the signals of users, groups and permissions, if the site's users have these."""
+    """Connect the signals of users, groups and permissions, if the user model has these."""
     users: Any = get_user_model()
     if not issubclass(users, PermissionsMixin) or None in (users.groups, users.user_permissions):
         return
-    # Proxies and subclasses send signals of their own.
+    # Proxies and subclasses send their own signals.
     for model in apps.get_models():
         if issubclass(model, users):
             pre_save.connect(_before_save, model, dispatch_uid=__name__)
@@ -40,9 +40,9 @@ def connect() -> None:
         m2m_changed.connect(_after_adding, relation.through, dispatch_uid=__name__)
 
 
-# Both may lack arguments: some code sends the signal without them.
+# Some code sends the signals without these arguments.
 def _before_save(instance: Any, update_fields: Iterable[str] | None = None, **sent: Any) -> None:
-    """End tokens of a user who gains a flag; saving a user without flags costs no query."""
+    """Revoke tokens of a user who gains a flag; saving a user without flags needs no query."""
     names = {field.name for field in instance._meta.concrete_fields}.intersection(_FLAGS)
     saved = names if update_fields is None else names.intersection(update_fields)
     flags = [name for name in saved if getattr(instance, name)]
@@ -54,10 +54,10 @@ def _before_save(instance: Any, update_fields: Iterable[str] | None = None, **se
 
 
 def _after_adding(sender: object, action: str = "", pk_set: Any = None, **sent: Any) -> None:
-    """End tokens of users who gain a group or a permission, also through a group."""
+    """Revoke tokens of users who gain a group or a permission, also through a group."""
     if action != "post_add" or not pk_set:
         return
-    # The users or groups, and the groups or permissions that they are given.
+    # The users or groups, and the groups or permissions that they receive.
     takers, given = {sent["instance"].pk}, pk_set
     if sent.get("reverse"):
         takers, given = given, takers
@@ -73,7 +73,7 @@ def _after_adding(sender: object, action: str = "", pk_set: Any = None, **sent: 
 
 
 def _end(users: Iterable[Any], has_gain: Callable[[Any], bool]) -> None:
-    """End tokens of users if another user issued them who lacks the rights gained."""
+    """Revoke tokens of users that were issued by users who lack the gained rights."""
     tokens = Token._default_manager.filter(user__in=users, revoked_at=None, issued_by__isnull=False)
     ended = []
     for token in tokens.exclude(issued_by=F("user")).select_related("user").order_by("user_id"):
@@ -88,12 +88,12 @@ def _end(users: Iterable[Any], has_gain: Callable[[Any], bool]) -> None:
 
 
 def _tell(user: Any, names: str) -> None:
-    """Send a user mail about the ended tokens, if they have an address."""
+    """Email a user about the revoked tokens, if they have an address."""
     if getattr(user, "email", "") and hasattr(user, "email_user"):
         site = " ".join(conf.server_title.split())
-        subject = gettext("%(site)s: tokens of yours have ended") % {"site": site}
+        subject = gettext("%(site)s: some of your tokens were revoked") % {"site": site}
         text = gettext(
             "You have gained rights that the person who issued these tokens for you does not have: "
-            "%(tokens)s. The tokens have ended. Issue your own to go on."
+            "%(tokens)s. The tokens were revoked. Issue new ones to continue."
         )
         user.email_user(subject, text % {"tokens": names})

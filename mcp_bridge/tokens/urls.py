@@ -1,7 +1,7 @@
 """
-Where users issue and revoke their own tokens: ``path("mcp/tokens/", include(...))``.
+The page where users issue and revoke their own tokens: ``path("mcp/tokens/", include(...))``.
 
-Leave it out where only administrators are to issue tokens.
+Omit it if only administrators may issue tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page on which users issue, connect and revoke the tokens that act as them."""
+"""The page where users issue, connect and revoke their own tokens."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from mcp_bridge.conf import conf
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
 
-# The days after which a token may expire.
+# The lifetimes of a token, in days.
 DAYS: Final = (7, 30, PROPOSED, 365)
-# Days for which the page reports an outgrown token.
+# Days for which the page reports a revoked token.
 TOLD: Final = 30
-# The valid tokens that a user may have who issues them alone.
+# The most valid tokens that a user may issue for themselves.
 MOST: Final = 50
 
 
 def _days() -> list[tuple[int, str]]:
-    # When a form is made, in the language of its request.
+    # Translated per form, in the language of the request.
     texts = ((each, ngettext("%(count)d day", "%(count)d days", each)) for each in DAYS)
     return [(each, text % {"count": each}) for each, text in texts]
 
 
 class TokenForm(forms.Form):
-    """What a user says of a new token."""
+    """The name and lifetime of a new token."""
 
     name = forms.CharField(
         label=_("Name"),
@@ -71,7 +71,7 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
         return super().get_context_data(**context | kwargs)
 
     def valid_tokens(self) -> QuerySet[Token]:
-        """Return the tokens that open something, the newest first."""
+        """Return the valid tokens, newest first."""
         unended = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
         return Token.objects.filter(unended, user=self.request.user.pk, revoked_at=None)
 
@@ -82,9 +82,9 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
 
     @sensitive_variables()
     def issue(self, form: TokenForm) -> HttpResponse:
-        """Issue a token, and answer with the one page that shows its secret."""
+        """Issue a token; return the only page that shows its secret."""
         if form.is_valid() and self.valid_tokens().count() >= MOST:
-            text = gettext("You have %(count)d valid tokens, which is the most: revoke one first.")
+            text = gettext("You have %(count)d valid tokens, the maximum: revoke one first.")
             form.add_error(None, text % {"count": MOST})
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=400)
@@ -95,16 +95,16 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
         )
         connection = Connection(endpoint_url(self.request), secret)
         context = self.get_context_data(issued=token, secret=secret, connection=connection)
-        # Rendered here, where no report of an error shows the secret.
+        # Rendered here, so that error reports do not include the secret.
         response: Any = self.render_to_response(context)
         return response.render()  # type: ignore[no-any-return]
 
     def revoke(self, key: str) -> HttpResponse:
-        """Revoke one of the user's tokens; one of somebody else is as if there were none."""
-        # None where it was revoked in another tab.
+        """Revoke one of the user's tokens; ignores tokens of other users."""
+        # None if it was revoked in another tab.
         for token in self.valid_tokens():
             if str(token.pk) == key:
                 token.revoke()
-                text = gettext("%(token)s is revoked: what used it is refused from now on.")
+                text = gettext("%(token)s was revoked. Clients that use it are now refused.")
                 messages.success(self.request, text % {"token": token}, fail_silently=True)
         return HttpResponseRedirect(self.request.path)

@@ -1,1 +1,1 @@
-"""How bytes come and go."""
+"""Transports: they read requests and send replies."""

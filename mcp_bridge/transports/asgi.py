@@ -1,4 +1,4 @@
-"""What comes and goes over ASGI: bodies, replies and disconnects."""
+"""Bodies, replies and disconnects over ASGI."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# For how long nothing is done about a client that has gone, in seconds.
+# Seconds before the server starts to watch for a disconnect.
 UNHEARD: Final = 0.02
 
 
 class ClientDisconnected(Exception):
-    """The client has gone before its request was there."""
+    """The client disconnected before its request was complete."""
 
 
 async def read_body(receive: Receive, declared: int, limit: int) -> tuple[bytes, bool]:
     """
-    Return the body, and whether that is all of it: nothing is received beyond the limit.
+    Return the body, and whether it is complete: nothing is received beyond the limit.
 
-    Nothing at all is received of one that is ``declared`` to be larger. Raises ClientDisconnected.
+    If it is ``declared`` to be larger, nothing at all is received. Raises ClientDisconnected.
     """
     if declared > limit:
         return b"", False
@@ -45,7 +45,7 @@ async def read_body(receive: Receive, declared: int, limit: int) -> tuple[bytes,
 
 
 async def send_reply(send: Send, reply: Reply) -> None:
-    """Send a reply, which nobody may keep."""
+    """Send a reply, which must not be cached."""
     body = reply.body or b""
     headers = [(b"Cache-Control", b"no-store"), (b"Content-Length", b"%d" % len(body))]
     if reply.body is not None:
@@ -60,11 +60,11 @@ async def send_reply(send: Send, reply: Reply) -> None:
 def unless_disconnected(
     receive: Receive, work: Coroutine[Any, Any, None]
 ) -> Generator[Any, Any, None]:
-    """Await the work, and cancel it where the client disconnects before it has ended."""
+    """Await the work; cancel it if the client disconnects first."""
     try:
         wanted = work.send(None)
     except StopIteration:
-        # Most calls of coroutine functions wait for nothing, and nobody need listen.
+        # Most calls of coroutine functions never suspend, so there is nothing to watch.
         return
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -82,12 +82,12 @@ def unless_disconnected(
         nonlocal listening
         listening = loop.create_task(listen())
 
-    # To listen takes longer than what ends before that.
+    # Watching takes longer than work that ends before this.
     beginning = loop.call_later(UNHEARD, begin)
     try:
         yield from _go_on(work, wanted)
     except asyncio.CancelledError:
-        # A server that stops cancels as well.
+        # A server that shuts down cancels as well.
         if not has_gone or task.uncancel():
             raise
     finally:
@@ -97,7 +97,7 @@ def unless_disconnected(
 
 
 def _go_on(work: Coroutine[Any, Any, None], wanted: Any) -> Generator[Any, Any, None]:
-    """Await a coroutine that has begun, and waits for ``wanted``."""
+    """Continue a coroutine that has started and waits for ``wanted``."""
     while True:
         step: Callable[[Any], Any] = work.send
         value: Any = None

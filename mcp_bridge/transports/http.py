@@ -1,4 +1,4 @@
-"""What comes before a message over HTTP is read, and the answer as Django's response."""
+"""Checks of an HTTP request before its message is parsed, and the reply as Django's response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def context_of(request: HttpRequest, message: Request | None = None) -> Context:
-    """Return who calls and how, for one message of a request, or for the request itself."""
+    """Return the context of one message of a request, or of the request itself."""
     meta = request.META
     if message is None:
         revision, client = LATEST, Client()
@@ -31,7 +31,7 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
         revision = message.revision
         client = Client(info=message.client_info, capabilities=message.client_capabilities)
     context = Context.__new__(Context)
-    # As __init__ does, and the language later, which few tools ask for: 7 % of a call.
+    # Bypasses __init__ and computes the language lazily, which few tools need: 7 % of a call.
     vars(context).update(
         user=request.user,
         request=request,
@@ -49,7 +49,7 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
 
 
 def headers_of(environ: Mapping[str, Any]) -> Headers:
-    """Return the MCP headers of a WSGI environ (PEP 3333), as Django makes one under ASGI too."""
+    """Return the MCP headers of a WSGI environ (PEP 3333), which Django makes under ASGI too."""
     version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
     method, name = environ.get("HTTP_MCP_METHOD"), environ.get("HTTP_MCP_NAME")
     return Headers(
@@ -61,38 +61,38 @@ def headers_of(environ: Mapping[str, Any]) -> Headers:
 
 
 def check_origin(request: HttpRequest) -> None:
-    """Raise ProtocolError for a host that is not the site's, or an origin that may not call."""
+    """Raise ProtocolError for an unknown host or a forbidden origin."""
     # Against DNS rebinding (MCP, "Streamable HTTP", "Security warning"). Only browsers send Origin.
     host = host_of(request)
     origin = request.META.get("HTTP_ORIGIN")
     if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
         return
     raise errors.ForbiddenError(
-        f"Forbidden: the origin {quoted(origin)} may not call. It is not that of the address which "
-        "was called, and MCP_BRIDGE['ALLOWED_ORIGINS'] does not name it."
+        f"Forbidden: the origin {quoted(origin)} is not allowed. It differs from the address that "
+        "was called and is not in MCP_BRIDGE['ALLOWED_ORIGINS']."
     )
 
 
 def host_of(request: HttpRequest) -> str:
-    """Return the host that was called. Raises ProtocolError for one that is not the site's."""
+    """Return the host of the request. Raises ProtocolError if the site does not serve it."""
     try:
         return request.get_host()
     except DisallowedHost:
-        text = "Invalid request: this host is not served here: ALLOWED_HOSTS does not name it."
+        text = "Invalid request: unknown host: add it to ALLOWED_HOSTS."
         raise errors.InvalidRequestError(text) from None
 
 
 def check_form(request: HttpRequest) -> None:
-    """Raise ProtocolError for a form, in which a class might read a credential (RFC 6750, 2.2)."""
+    """Raise ProtocolError for a form: a class might read a credential from it (RFC 6750, 2.2)."""
     if request.content_type in _FORMS:
         raise errors.UnsupportedMediaTypeError(
-            "Unsupported media type: send Content-Type: application/json, and a credential in the "
-            "Authorization header alone."
+            "Unsupported media type: send Content-Type: application/json, and a credential only in "
+            "the Authorization header."
         )
 
 
 def check_media(request: HttpRequest) -> None:
-    """Raise ProtocolError for a body that is not JSON, or a client that takes no JSON."""
+    """Raise ProtocolError for a body that is not JSON, or a client that does not accept JSON."""
     charset = (request.content_params or {}).get("charset", "utf-8")
     if request.content_type != "application/json" or charset.lower() not in ("utf-8", "utf8"):
         raise errors.UnsupportedMediaTypeError(
@@ -100,24 +100,24 @@ def check_media(request: HttpRequest) -> None:
         )
     if request.META.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
         raise errors.UnsupportedMediaTypeError(
-            "Unsupported content encoding: send the body as it is, without Content-Encoding."
+            "Unsupported content encoding: send the body without Content-Encoding."
         )
     accept = request.META.get("HTTP_ACCEPT")
     if accept and "application/json" not in accept:
-        # Django cannot read every header that a client can send.
+        # Django's parser fails on some headers.
         with suppress(ValueError, LookupError):
             if request.accepts("application/json"):
                 return
         raise errors.NotAcceptableError(
-            "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
+            "Not acceptable: responses are JSON; send Accept: application/json, text/event-stream."
         )
 
 
 def read_body(request: HttpRequest) -> bytes:
     """
-    Return the body, read no further than MAX_BODY_BYTES.
+    Return the body; reads at most MAX_BODY_BYTES.
 
-    Raises InvalidRequestError, or ImproperlyConfigured if the site has read the body before.
+    Raises InvalidRequestError, or ImproperlyConfigured if the site has read the stream already.
     """
     limit = conf.MAX_BODY_BYTES
     try:
@@ -128,47 +128,47 @@ def read_body(request: HttpRequest) -> bytes:
         ) from None
     read = _reader(request)
     try:
-        # Not a byte of a body that says to be too large.
+        # Oversized bodies are not read at all.
         body = b"" if declared > limit else read(limit + 1)
     except Exception:
-        # Each server has exceptions of its own for what it cannot read.
+        # Each server raises its own exceptions for unreadable bodies.
         raise errors.InvalidRequestError(UNREADABLE) from None
     if max(declared, len(body)) > limit:
-        raise errors.PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
+        raise errors.PayloadTooLargeError(f"Request too large: the limit is {limit} bytes.")
     if len(body) < declared:
         raise errors.InvalidRequestError(
-            "Invalid request: the body is shorter than Content-Length says."
+            "Invalid request: the body is shorter than its Content-Length."
         )
-    # A procedure may look at request.body, which Django refuses once the stream was read.
+    # A procedure may use request.body, which Django refuses once the stream has been read.
     request._body = body
     return body
 
 
 def _reader(request: HttpRequest) -> Callable[[int], bytes]:
-    """Return the function that reads the body; raises the errors of ``read_body``."""
+    """Return a function that reads the body; raises the errors of ``read_body``."""
     meta = request.META
     is_in_chunks = "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH")
     if not is_in_chunks or "wsgi.input" not in meta:
         if hasattr(request, "_body"):
-            # Django kept it when a middleware or class read request.body.
+            # Django keeps it when a middleware or class reads request.body.
             return BytesIO(request._body).read
         if getattr(request, "_read_started", False):
             raise ImproperlyConfigured(
-                "A middleware has read the request's stream before the MCP endpoint could: have it "
-                "read request.body instead, which Django keeps, or leave the endpoint's path out."
+                "A middleware has read the request's stream before the MCP endpoint. Change it to "
+                "read request.body, which Django keeps, or to skip the endpoint's path."
             )
         return request.read
-    # Django reads no more than Content-Length says, which is nothing here.
+    # Django reads Content-Length bytes, which are none here.
     if not meta.get("wsgi.input_terminated"):
         raise errors.InvalidRequestError(
-            "Invalid request: this server does not take a body in chunks; send Content-Length."
+            "Invalid request: this server does not support chunked bodies; send Content-Length."
         )
     read: Callable[[int], bytes] = meta["wsgi.input"].read
     return read
 
 
 def respond(reply: Reply) -> HttpResponse:
-    """Return a reply as Django's response, which nobody may keep."""
+    """Return a reply as Django's response, which must not be cached."""
     if _CAN_COPY and reply.body is not None and reply.status == 200 and not reply.headers:
         return _copy_of_success(reply.body)
     response = HttpResponse(
@@ -183,7 +183,7 @@ def respond(reply: Reply) -> HttpResponse:
 
 
 def _copy_of_success(body: bytes) -> HttpResponse:
-    # To make one in Django's way would be 4 % of a call.
+    # Constructing one normally would be 4 % of a call.
     response = HttpResponse.__new__(HttpResponse)
     headers = ResponseHeaders.__new__(ResponseHeaders)
     headers._store = _SUCCESS.headers._store.copy()
@@ -197,7 +197,7 @@ _SUCCESS: Final = HttpResponse(
     content_type="application/json", headers={"Cache-Control": "no-store"}
 )
 _ATTRIBUTES: Final = vars(_SUCCESS)
-# Only where Django's responses consist of what is known here: else each is made by Django.
+# Only if Django's responses have exactly the known attributes; otherwise Django makes each.
 _CAN_COPY: Final = _ATTRIBUTES.keys() == {
     *("headers", "cookies", "closed", "_charset"),
     *("_container", "_handler_class", "_reason_phrase", "_resource_closers"),

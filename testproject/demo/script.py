@@ -167,7 +167,7 @@ class Script:
         await editor.call("articles_unpublish", slug=slug)
         if editor.client.protocol_version == ERAS["legacy"]:
             waiting = await editor.failure("articles_delete", slug=slug)
-            expect("needs the approval of a person" in waiting, "the deletion to wait")
+            expect("requires a person's approval" in waiting, "the deletion to wait")
             self.say("articles_unpublish, _delete: this client cannot ask its user, so it waits:")
             for line in textwrap.wrap(waiting, 86):
                 self.say(f"    {line}")

@@ -305,7 +305,7 @@ def test_an_exception_of_a_class_keeps_its_status(
     assert response.json()["error"]["code"] == code
     assert response.get("Retry-After") == retry
     message = response.json()["error"]["message"]
-    assert message.endswith("cannot check requests just now: try again later.") == (status == 503)
+    assert message.endswith("cannot check requests right now: try again later.") == (status == 503)
     assert ("WWW-Authenticate" in response) == (status == 401)
     assert b"SECRET-MARKER" not in response.content
     assert ("The request failed (reference" in caplog.text) == (key == "error")
@@ -380,7 +380,7 @@ def test_a_credential_of_no_user_opens_nothing_that_is_not_public(settings: Any)
     authenticated_by(settings, ANY)
     client = CheckedClient(token="machine")
     response = refused(client)
-    assert (response.status_code, b"of no user" in response.content) == (403, True)
+    assert (response.status_code, b"does not belong to a user" in response.content) == (403, True)
     serve(settings, giving(int, 1), public=True)
     assert client.call_tool("give")["structuredContent"] == {"result": 1}
 

@@ -64,7 +64,7 @@ def test_one_caller_has_so_many_calls_at_once(kind: str, revision: str, limit: A
     error = refused.response.json()["error"]
     assert error == {
         "code": 429,
-        "message": "Too many calls at once: 3 of yours run. Retry after 1 second.",
+        "message": "Too many concurrent calls: 3 are running. Retry after 1 second.",
     }
     # Those that were running have ended.
     assert client.call_tool("again", {"names": names[:2]})["isError"] is False
@@ -266,7 +266,7 @@ def test_calls_that_wait_on_an_event_loop_are_counted(limit: Any) -> None:
 
     answers, refused = asyncio.run(asyncio.wait_for(main(), 20))
     assert all(b'"isError":false' in each for each in answers)
-    assert b"Too many calls at once: 3 of yours run." in refused
+    assert b"Too many concurrent calls: 3 are running." in refused
 
 
 @pytest.mark.django_db(transaction=True)

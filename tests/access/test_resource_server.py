@@ -305,8 +305,8 @@ def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -
     )
     message = client.response.json()["error"]["message"]
     assert message == (
-        "Nothing was run: take needs the scopes write delete, and the credential was not granted "
-        "delete. Its user can grant them by connecting anew."
+        "Nothing was run: take requires the scopes write delete, and the credential lacks delete. "
+        "The user can grant them by reconnecting."
     )
     assert ToolCallRecord.objects.get().error_code == "insufficient_scope"
 
@@ -421,7 +421,7 @@ def test_in_a_batch_the_model_reads_which_scopes_are_missing() -> None:
     assert response.status_code == 200
     for reply in response.json():
         assert reply["result"]["isError"] is True
-        assert "was not granted delete write" in text_of(reply["result"])
+        assert "the credential lacks delete write" in text_of(reply["result"])
 
 
 def test_an_administrator_adds_scopes_to_a_tool_and_words_to_a_scope(settings: Any) -> None:

@@ -181,7 +181,7 @@ def test_a_cache_that_does_not_answer_may_raise_anything(
     limit({"user": "3/day"}, THROTTLE_CLASSES=[path])
     assert modern.list_tools()
     limit({"user": "3/day"}, THROTTLE_CLASSES=[path], THROTTLE_WITHOUT_CACHE="closed")
-    with pytest.raises(MCPError, match="cannot count requests just now"):
+    with pytest.raises(MCPError, match="cannot count requests right now"):
         modern.list_tools()
     assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
 

@@ -26,8 +26,6 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.contract.test_throttling import DRF, allowed, write
 
-pytestmark = pytest.mark.alone
-
 # A Redis of its own that is stopped: "make services" runs it.
 STRESS = "STRESS" in os.environ
 TIMEOUT = 0.3
@@ -115,7 +113,7 @@ def test_without_the_cache_the_rule_holds(
         assert "may be called 3 times a day" in refused
     else:
         assert refused == (
-            "The tool write cannot be called just now: the site cannot count its calls. "
+            "The tool write cannot be called right now: its calls cannot be counted. "
             "Retry after 1 second."
         )
     assert SocketCache.asked == 1
@@ -139,7 +137,7 @@ def test_the_endpoint_is_open_or_unavailable(
     limit("closed", *classes, rates={"user": "2/day"})
     with pytest.raises(MCPError) as raised:
         modern.list_tools()
-    unavailable = "The server cannot count requests just now: try again later."
+    unavailable = "The server cannot count requests right now: try again later."
     assert raised.value.error["message"] == unavailable
     assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
     # Uncounted, a request may not destroy, though the tool itself has no rate.
@@ -150,6 +148,7 @@ def test_the_endpoint_is_open_or_unavailable(
         modern.list_tools()
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("hung")
 def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
     modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
@@ -164,10 +163,11 @@ def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
         assert 2 <= SocketCache.asked <= 4
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert record.getMessage() == "Calls cannot be counted: the cache does not answer"
+    assert record.getMessage() == "Calls cannot be counted: the cache is unavailable"
     assert record.exc_info
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("place")
 def test_while_one_request_asks_the_cache_again_no_other_waits_for_it() -> None:
     throttle = throttling.ToolRateThrottle()
@@ -226,6 +226,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
     assert allowed(modern, most=1) == 1
 
 
+@pytest.mark.alone
 def test_a_rate_holds_longer_than_the_timeout_of_a_cache(
     modern: CheckedClient, settings: Any, tmp_path: Path
 ) -> None:

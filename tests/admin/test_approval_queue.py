@@ -75,7 +75,7 @@ def test_the_next_waiting_call_follows_after_a_decision(caller: CheckedClient) -
     response = administrator.browser.post(address("change", second.pk), data)
     assert response.headers["Location"] == address("change", third.pk)
     page = text_at(administrator, response.headers["Location"])
-    assert f"“shout ({second.pk})”: The call is approved" in page
+    assert f"“shout ({second.pk})”: The call was approved" in page
     data = {"_refuse": "1", "reason": "No."}
     response = administrator.browser.post(address("change", third.pk), data)
     assert response.headers["Location"] == address("change", first.pk)
@@ -138,12 +138,16 @@ def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
     assert '<a href="?status=aside">3 calls can no longer be approved.</a>' in page
     assert "0 pending calls" in page
     listed = text_at(administrator, address("changelist") + "?status=aside")
-    for reason in ("at present (off)", "at present (no longer there)", "another definition"):
+    for reason in (
+        "not available (off)",
+        "not available (no longer there)",
+        "definition has changed",
+    ):
         assert reason in listed
     keys = [str(each.pk) for each in PendingCall.objects.all()]
     page = text_at(administrator, address("decide") + "?call=" + "&call=".join(keys))
     assert proofs(page) == []
-    assert page.count("It cannot be approved") == 3
+    assert page.count("This call cannot be approved") == 3
 
 
 def test_several_calls_are_read_and_decided_on_one_page(caller: CheckedClient) -> None:
@@ -157,10 +161,10 @@ def test_several_calls_are_read_and_decided_on_one_page(caller: CheckedClient) -
     given = proofs(page)
     page = text_at(administrator, address("decide"), call=given[:2], _approve="1")
     assert statuses() == ["approved", "approved", "waiting"]
-    assert f"“shout ({rows[0].pk})”, “shout ({rows[1].pk})”: The call is approved" in page
+    assert f"“shout ({rows[0].pk})”, “shout ({rows[1].pk})”: The call was approved" in page
     # The rest follows.
     assert proofs(page) == given[2:]
-    assert "Say why it is refused" in text_at(
+    assert "Enter a reason for the refusal" in text_at(
         administrator, address("decide"), call=given[2:], _refuse="1"
     )
     assert statuses() == ["approved", "approved", "waiting"]
@@ -210,10 +214,12 @@ def test_a_call_that_another_person_has_decided_stays_as_it_was(caller: CheckedC
     shown = proofs(text_at(administrator, address("decide")))
     text_at(other, address("change", first.pk), _refuse="1", reason="Never.")
     page = text_at(administrator, address("decide"), call=shown, _approve="1")
-    assert f"“shout ({first.pk})”: Nothing was changed: other has decided before (refused)." in page
+    assert (
+        f"“shout ({first.pk})”: Nothing was changed: other has already decided (refused)." in page
+    )
     assert statuses() == ["refused", "approved"]
     page = text_at(administrator, address("change", first.pk), _approve="1")
-    assert "other has decided before (refused)" in page
+    assert "other has already decided (refused)" in page
     first.refresh_from_db()
     assert (first.decided_by, first.reason) == (other.user, "Never.")
     assert LogEntry.objects.filter(object_id=first.pk).count() == 1

@@ -26,7 +26,7 @@ SAID = {
     "/admin/mcp_bridge/toolcallrecord/": ["Nobody has called a tool yet", f"{FRONT}#mcp-connect"],
     "/admin/mcp_bridge/scope/": ["Write one into a tool's page"],
     "/admin/mcp_bridge_tokens/token/": ["There is no token yet", "token/add/"],
-    "/mcp/tokens/": ["You have no token yet: issue one below"],
+    "/mcp/tokens/": ["You do not have a token yet. Issue one below"],
 }
 
 

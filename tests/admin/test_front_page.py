@@ -122,7 +122,7 @@ def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
     assert f'<a href="{address}?status=aside">1 call can no longer' in page
     listed = administrator.browser.get(address, {"status": "aside"}).content.decode()
-    assert "It cannot be approved: nobody can call the tool" in listed
+    assert "This call cannot be approved: the tool is not available" in listed
     address = reverse("admin:mcp_bridge_pendingcall_change", args=[PendingCall.objects.get().pk])
     assert address in listed
     text = administrator.browser.get(address).content.decode()
@@ -274,7 +274,7 @@ def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> Non
     text = front(Administrator())
     assert '<pre tabindex="0">http://testserver/mcp</pre>' in text
     assert re.search(r"claude mcp add --transport http \S+ http://testserver/mcp", text)
-    assert "Put the token where TOKEN stands" in text
+    assert "Replace TOKEN with your token" in text
     assert f'<a href="{reverse("admin:mcp_bridge_tokens_token_add")}">Issue a token</a>' in text
 
 

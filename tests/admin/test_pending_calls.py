@@ -70,14 +70,14 @@ def test_what_waits_is_listed_read_and_approved(
     text = page(administrator, pending)
     assert "May shout be run, once?" in text
     assert "mcp_bridge.testing" in text
-    assert "The call is approved" in page(administrator, pending, _approve="1")
+    assert "The call was approved" in page(administrator, pending, _approve="1")
     (entry,) = LogEntry.objects.all()
     assert (entry.user, entry.get_change_message()) == (administrator.user, "Approved.")
     assert caller.call_tool("shout", {"word": MARKER})["isError"] is False
     assert CALLS == [MARKER]
     assert "has been run" in page(administrator, pending)
     assert "0 pending calls" in page(administrator)
-    assert "administrator has decided before (has been run)" in page(
+    assert "administrator has already decided (has been run)" in page(
         administrator, pending, _approve="1"
     )
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
@@ -104,7 +104,7 @@ def test_a_refusal_takes_a_reason_that_the_caller_reads(
         assert pending.status == "waiting"
     page(administrator, pending, _refuse="1", reason=f"Too loud. {MARKER}")
     text = text_of(caller.call_tool("shout", {"word": MARKER}))
-    assert f"The reason: Too loud. {MARKER}" in text
+    assert f"Reason: Too loud. {MARKER}" in text
     assert CALLS == []
     assert "Refused: Too loud." in LogEntry.objects.get().get_change_message()
 
@@ -150,14 +150,14 @@ def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes
         assert ("your own call" in page(administrator, pending, _approve="1")) is four_eyes
         assert own.call_tool("shout", {"word": "a"})["isError"] is four_eyes
     assert CALLS == ["a"]
-    assert "The call is approved" in page(
+    assert "The call was approved" in page(
         Administrator(SEE, DECIDE, username="other"), pending, _approve="1"
     )
     assert own.call_tool("shout", {"word": "a"})["isError"] is False
     # Refusing it is as good as not making it.
     own.call_tool("shout", {"word": "b"})
     pending = PendingCall.objects.get(status="waiting")
-    assert "The call is refused" in page(administrator, pending, _refuse="1", reason="Never mind.")
+    assert "The call was refused" in page(administrator, pending, _refuse="1", reason="Never mind.")
 
 
 def test_who_may_do_what(pending: PendingCall) -> None:
@@ -182,8 +182,8 @@ def test_who_may_do_what(pending: PendingCall) -> None:
 def test_what_has_changed_is_not_approved(change: dict[str, Any], pending: PendingCall) -> None:
     set_tool("shout", **change)
     administrator = Administrator(SEE, DECIDE)
-    assert "It cannot be approved" in page(administrator, pending)
-    assert "It cannot be approved" in page(administrator, pending, _approve="1")
+    assert "This call cannot be approved" in page(administrator, pending)
+    assert "This call cannot be approved" in page(administrator, pending, _approve="1")
     pending.refresh_from_db()
     assert pending.status == "waiting"
     page(administrator, pending, _refuse="1", reason="Out of date.")
@@ -222,7 +222,7 @@ def test_a_trial_waits_for_another_person_where_the_site_wants_it(
     administrator.get("changelist")
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     data = {"arguments-word": "a", "_confirmed": "1"}
-    assert "The call waits for it at" in administrator.post("try", row("shout").pk, **data)
+    assert "The call is pending at" in administrator.post("try", row("shout").pk, **data)
     assert (CALLS, PendingCall.objects.get().status) == ([], "waiting")
 
 
@@ -245,5 +245,5 @@ def test_a_refusal_holds_in_a_trial(caller: CheckedClient, pending: PendingCall)
     CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
     PendingCall.objects.get().decide(using="default", status="refused", reason="No.")
     data = {"arguments-word": "a", "_confirmed": "1"}
-    assert "The reason: No." in administrator.post("try", row("shout").pk, **data)
+    assert "Reason: No." in administrator.post("try", row("shout").pk, **data)
     assert CALLS == []

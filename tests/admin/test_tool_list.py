@@ -72,9 +72,8 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     page = administrator.get("changelist")
     assert [each.name for each in ToolSetting.objects.all()] == ["alpha", "beta", "gamma"]
     found = cells(page, "alpha")
-    about, source = found.pop("what_it_does").split("tests/", 1)
-    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;.nothing said"
-    assert source.startswith("admin/test_tool_list.py:")
+    about = found.pop("what_it_does")
+    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;. nothing said"
     assert found.pop("action-checkbox") == ""
     assert found.pop("tokens") == str(tokens_of(served("alpha").definition(LATEST)))
     assert found == {
@@ -83,8 +82,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
         "status": "on",
         "who_can_use_it": "every user (1 person)"
         "Every user of the site can use it, and it may delete or overwrite.",
-        "last_called": "not called yet",
-        "calls_in_a_week": "0 calls in 7 days",
+        "calls": "No calls",
     }
     assert MARKER not in page
     assert 'aria-label="alpha is enabled"' in page
@@ -117,7 +115,7 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
     assert cells(page, "was_here")["who_can_use_it"] == "nobody"
     off = "nobody now; when it is on: every user (1 person)"
     assert cells(page, "gamma")["who_can_use_it"] == off
-    assert cells(page, "gamma")["what_it_does"].startswith("Wipe everything.reads asks first")
+    assert cells(page, "gamma")["what_it_does"].startswith("Wipe everything. reads asks first")
     for wanted, names in {
         "waiting": ["alpha", "beta"],
         "new": ["alpha"],
@@ -370,11 +368,10 @@ def test_the_list_is_sorted_by_calls(administrator: Administrator) -> None:
     client = MCPClient(user=administrator.user)
     for name in ("beta", "beta", "alpha"):
         client.call_tool(name, {"word": "x"})
-    for column, names in {"-6": "beta alpha gamma", "7": "gamma beta alpha"}.items():
-        administrator.get("changelist", o=column)
-        found = administrator.response.context["cl"].result_list  # type: ignore[attr-defined]
-        assert [each.name for each in found] == names.split()
-    assert cells(administrator.get("changelist"), "beta")["calls_in_a_week"] == "2 calls in 7 days"
+    page = administrator.get("changelist", o="-6")
+    found = administrator.response.context["cl"].result_list  # type: ignore[attr-defined]
+    assert [each.name for each in found] == ["beta", "alpha", "gamma"]
+    assert cells(page, "beta")["calls"].replace("\xa0", " ") == "2 calls · 0 minutes ago"
 
 
 def test_what_administrators_have_limited_is_said(administrator: Administrator) -> None:
@@ -408,7 +405,7 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
     serve_tools(settings, gamma, **options)
     page = Administrator().get("changelist")
     about = cells(page, "gamma")["what_it_does"]
-    assert about.partition("tests/")[0] == f"Wipe everything.{badges}"
+    assert about == f"Wipe everything. {badges}"
 
 
 @pytest.mark.parametrize(

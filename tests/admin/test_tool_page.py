@@ -323,7 +323,7 @@ def test_long_texts_are_compared_quickly(size: int) -> None:
 
 def test_a_rate_is_set_and_must_be_one(administrator: Administrator) -> None:
     text = administrator.save("wipe", enabled="on", rate="5 a minute")
-    assert "Write a number, a slash and s, min, hour or day, such as 20/min." in text
+    assert "Enter a number, a slash and s, min, hour or day, such as 20/min." in text
     assert row("wipe").rate == ""
     administrator.save("wipe", enabled="on", rate="5/min")
     assert row("wipe").rate == "5/min"

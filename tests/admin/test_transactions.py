@@ -157,7 +157,7 @@ def test_looking_and_failing_change_no_generation(administrator: Administrator) 
     before = Generation.current()
     key = row("wipe").pk
     administrator.get("changelist")
-    assert "Write a number" in administrator.save("wipe", enabled="on", rate="often")
+    assert "Enter a number" in administrator.save("wipe", enabled="on", rate="often")
     administrator.post("approve", key, fingerprint="another")
     administrator.act("switch_on", "wipe")
     assert Generation.current() == before

@@ -83,7 +83,7 @@ def test_stale_form_does_not_restore_groups(ada: Administrator, bob: Administrat
     page = ada.save("alpha", **both, rate="nonsense", _revision=shown)
     assert [each.name for each in row("alpha").groups.all()] == ["press"]
     assert errors(page) == [STALE]
-    assert "Write a number" not in page
+    assert "Enter a number" not in page
     ticks = re.findall(r'<input type="checkbox" name="groups"[^>]*>', page)
     assert {f'value="{press.pk}"' in tick: "checked" in tick for tick in ticks} == {
         True: True,

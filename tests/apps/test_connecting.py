@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
+from base64 import b64decode
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -15,13 +17,15 @@ from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
 from django.urls import include, path
 
-from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection, endpoint_url
+from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection, Way, endpoint_url
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
 
 DOCS = Path(__file__).parents[2] / "docs" / "clients"
 URL = "https://example.com/mcp"
 PAGE = "/mcp/tokens/"
+LOGIN = {"has_login": True}
+SERVER = {"type": "http", "url": URL}
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +33,13 @@ def named(settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SERVER_INFO": {"name": "Newsroom"}}
 
 
-def steps(key: str, secret: str = TOKEN) -> list[str]:
-    return next(
-        [step.code for step in found]
-        for client, found in Connection(URL, secret).clients
-        if client.key == key
-    )
+def way_of(key: str, **options: Any) -> Way:
+    (found,) = (each for each in Connection(URL, **options).clients if each.client.key == key)
+    return found
+
+
+def steps(key: str) -> list[str]:
+    return [step.code for step in way_of(key, secret=TOKEN).token]
 
 
 @pytest.mark.parametrize("key", [each.key for each in CLIENTS if each.key != "curl"])
@@ -66,9 +71,28 @@ def test_any_name_of_a_server_is_one_that_clients_take(
 
 
 def test_a_client_that_logs_in_is_given_no_token() -> None:
-    found = Connection(URL).clients
-    assert {client.key for client, _ in found} >= {"claude-code", "cursor", "vs-code"}
-    assert "oken" not in " ".join(step.code for _, steps in found for step in steps)
+    found = Connection(URL, has_login=True).clients
+    assert {each.client.key for each in found} >= {"claude-code", "cursor", "vs-code"}
+    assert "oken" not in " ".join(step.code for each in found for step in each.login)
+    assert not any(each.token for each in found)
+
+
+def test_a_link_adds_the_server_to_cursor() -> None:
+    link = urlsplit(way_of("cursor", has_login=True).install)
+    assert (link.scheme, link.netloc) == ("cursor", "anysphere.cursor-deeplink")
+    assert link.path == "/mcp/install"
+    sent = parse_qs(link.query)
+    assert sent["name"] == ["newsroom"]
+    assert json.loads(b64decode(sent["config"][0])) == {"url": URL}
+
+
+def test_a_link_adds_the_server_to_vs_code() -> None:
+    logs_in, sends = (way_of("vs-code", **each).install for each in (LOGIN, {"secret": TOKEN}))
+    scheme, _, config = logs_in.partition("vscode:mcp/install?")
+    assert (scheme, json.loads(unquote(config))) == ("", {**SERVER, "name": "newsroom"})
+    config = json.loads(unquote(sends.partition("?")[2]))
+    assert config["headers"] == {"Authorization": "Bearer ${input:token}"}
+    assert config["inputs"][0]["password"]
 
 
 def test_the_address_is_that_of_the_request_or_of_the_settings(settings: Any) -> None:
@@ -100,11 +124,11 @@ def test_the_command_prints_the_steps_of_one_client_or_of_all() -> None:
 
 
 def test_the_command_says_what_is_missing() -> None:
-    with pytest.raises(CommandError, match="give it with --url, or write it into the setting"):
+    with pytest.raises(CommandError, match="pass --url, or set MCP_BRIDGE"):
         printed()
-    with pytest.raises(CommandError, match="no steps for emacs, but for claude-code, "):
+    with pytest.raises(CommandError, match="Cannot connect: emacs. Supported: claude-code, "):
         printed("emacs", "--url", URL)
-    with pytest.raises(CommandError, match="no steps with a login for codex"):
+    with pytest.raises(CommandError, match="Cannot connect with a login: codex"):
         printed("codex", "--url", URL, "--login")
 
 
@@ -150,7 +174,7 @@ class TestOwnTokens:
             token, _secret = Token.objects.issue(user=user, name="Laptop")
         page = browser.post(PAGE, {"name": "Laptop", "days": "7"})
         assert page.status_code == 400
-        assert "You have 50 valid tokens, which is the most: revoke one first." in str(page.content)
+        assert "You have 50 valid tokens, the maximum: revoke one first." in str(page.content)
         browser.post(PAGE, {"revoke": token.pk})
         assert browser.post(PAGE, {"name": "Laptop", "days": "7"}).status_code == 200
 
@@ -165,7 +189,7 @@ class TestOwnTokens:
         own.refresh_from_db()
         others.refresh_from_db()
         assert (own.is_valid, others.is_valid) == (False, True)
-        assert "You have no token yet" in browser.get(PAGE).content.decode()
+        assert "You do not have a token yet" in browser.get(PAGE).content.decode()
 
     def test_nothing_is_done_by_get_or_without_a_csrf_token(
         self, browser: Client, user: Any

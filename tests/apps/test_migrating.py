@@ -151,6 +151,6 @@ def test_the_doctor_looks_at_no_tools_while_a_migration_of_another_app_waits(sit
     migrate(site, "stock", "0001")
     found = python(site, "-m", "django", "mcp_doctor", fails=True)
     assert "FORM MADE" not in found
-    assert "Migrations of 'default' wait" in found
+    assert "Unapplied migrations of 'default'" in found
     assert "stock.0002_second" in found
     check_the_site_goes_on(site)

@@ -69,7 +69,7 @@ def test_who_may_only_add_tokens_opens_none_of_others(page: str, theirs: Token) 
 def test_the_list_of_who_may_only_add_tokens_has_their_own_alone(theirs: Token) -> None:
     browser = staff("add_token")
     text = text_of(browser, reverse(LIST))
-    assert "You have no token yet." in text
+    assert "You do not have a token yet." in text
     assert "You see your own tokens here" in text
     token = own(browser)
     for query in (
@@ -93,7 +93,7 @@ def test_one_revokes_ones_own_token_on_its_page_and_in_the_list(theirs: Token) -
     for place in (reverse(LIST), address("change", first)):
         assert address("revoke", first) in leading(place, text_of(browser, place))
     text = unescape(browser.post(address("revoke", first), follow=True).content.decode())
-    assert "is revoked: what used it is refused from now on." in text
+    assert "was revoked. Clients that use it are now refused." in text
     run_action(browser, second)
     run_action(browser, theirs)
     assert [is_revoked(each) for each in (first, second, theirs)] == [True, True, False]
@@ -111,12 +111,12 @@ def test_to_revoke_is_offered_only_where_it_is_allowed(theirs: Token) -> None:
     data = {"action": "revoke", "_selected_action": chosen}
     text = unescape(browser.post(reverse(LIST), data, follow=True).content.decode())
     assert (is_revoked(mine), is_revoked(theirs)) == (True, False)
-    assert "Your own of the selected tokens are revoked." in text
-    assert "Tokens of others are not revoked" in text
-    assert "The selected tokens are revoked." not in text
+    assert "Your own of the selected tokens were revoked." in text
+    assert "Tokens of other users were not revoked" in text
+    assert "The selected tokens were revoked." not in text
     data["_selected_action"] = [theirs.pk]
     text = unescape(browser.post(reverse(LIST), data, follow=True).content.decode())
-    assert "Tokens of others are not revoked" in text
+    assert "Tokens of other users were not revoked" in text
 
 
 def test_who_may_only_look_is_offered_no_revoking(theirs: Token) -> None:

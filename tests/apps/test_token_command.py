@@ -52,7 +52,7 @@ def test_create_takes_a_duration(text: str, expected: timedelta) -> None:
 @pytest.mark.usefixtures("user")
 @pytest.mark.parametrize("text", ["", "90", "d", "1.5d", "1y", "1d ", "٣d", "999999d"])
 def test_create_refuses_another_duration(text: str) -> None:
-    with pytest.raises(CommandError, match="no duration"):
+    with pytest.raises(CommandError, match="Invalid duration"):
         mcp_token("create", "ada", "--name", "Laptop", "--expires", text)
     assert not Token.objects.exists()
 
@@ -96,9 +96,9 @@ def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["create", "nobody", "--name", "x"], "no user 'nobody'"),
-        (["list", "--user", "nobody"], "no user 'nobody'"),
-        (["revoke", "999"], "no token 999"),
+        (["create", "nobody", "--name", "x"], "Unknown user 'nobody'"),
+        (["list", "--user", "nobody"], "Unknown user 'nobody'"),
+        (["revoke", "999"], "Unknown token 999"),
         (["revoke", "x"], "invalid int value"),
         (["create", "nobody"], "required: --name"),
         ([], "required: command"),

@@ -178,12 +178,12 @@ def test_the_command_issues_and_lists_limited_tokens(user: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--tool", "raed"), "no tool 'raed'. Did you mean 'read'?"),
-        (("--tool", "read", "--tool", "x"), "no tool 'x'.$"),
-        (("--tool", ""), "no tool ''"),
-        (("--scope", "al"), "no scope 'al'. Did you mean 'all'?"),
-        (("--scope", "read all"), "no scope 'read all'"),
-        (("--scope", ""), "no scope ''"),
+        (("--tool", "raed"), "Unknown tool 'raed'. Did you mean 'read'?"),
+        (("--tool", "read", "--tool", "x"), "Unknown tool 'x'.$"),
+        (("--tool", ""), "Unknown tool ''"),
+        (("--scope", "al"), "Unknown scope 'al'. Did you mean 'all'?"),
+        (("--scope", "read all"), "Unknown scope 'read all'"),
+        (("--scope", ""), "Unknown scope ''"),
     ],
 )
 def test_the_command_refuses_names_that_are_not_there(arguments: Any, error: str) -> None:

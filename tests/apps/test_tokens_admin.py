@@ -122,7 +122,7 @@ def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
 
 
 OTHERS = ["add_token", "issue_for_others", "view_user"]
-NOT_YOURS = "A token for this user would give rights that you do not have."
+NOT_YOURS = "A token for this user would grant permissions that you do not have."
 
 
 def issuer(browser: Client) -> Any:
@@ -373,7 +373,7 @@ def test_a_token_is_revoked_on_a_page_of_its_own(user: Any) -> None:
     token.refresh_from_db()
     assert token.is_valid
     page = browser.post(address("revoke", token), follow=True).content.decode()
-    assert "is revoked: what used it is refused from now on." in page
+    assert "was revoked. Clients that use it are now refused." in page
     token.refresh_from_db()
     assert not token.is_valid
     browser.post(address("revoke", token))
@@ -409,7 +409,7 @@ def test_who_may_not_view_users_types_the_name_of_one(user: Any) -> None:
     root = get_user_model().objects.create_superuser("root")
     for name in (root.username, "nobody-of-this-name", str(user.pk)):
         text = add(browser, name).content.decode()
-        assert "There is no such user, or none for whom you may issue a token." in text
+        assert "This user does not exist, or you may not issue tokens for them." in text
     assert not Token.objects.exists()
     add(browser, user.username)
     assert Token.objects.get().user == user

@@ -43,7 +43,7 @@ class Editor(CheckedClient):
         """The path of the page that the model of a pending call reads."""
         result = self.delete(article)
         assert result["isError"], result
-        found = re.search(rf" at {re.escape(self.site)}(/\S+)\. Tell the user", text_of(result))
+        found = re.search(rf" at {re.escape(self.site)}(/\S+)\. Ask the user", text_of(result))
         assert found, text_of(result)
         return found[1]
 
@@ -99,7 +99,7 @@ def test_an_approved_call_runs_once(visit: Visit, live_server: Any, revision: st
         assert part in text
     assert editor.waits(article) == address
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("it runs when its caller repeats it").wait_for()
+    page.get_by_text("It runs when its caller repeats it").wait_for()
     assert is_there(article)
     assert editor.delete(article)["structuredContent"] == {"slug": article.slug, "comments": 0}
     assert not is_there(article)
@@ -116,18 +116,18 @@ def test_a_refusal_by_the_keyboard_is_read_by_the_caller(visit: Visit, live_serv
     keys = page.keyboard
     keys.press("Tab")
     keys.press("Enter")
-    page.get_by_text("Say why it is refused").wait_for()
+    page.get_by_text("Enter a reason for the refusal").wait_for()
     assert editor.waits(article) == address
     page.get_by_label("Reason").focus()
     keys.type("It is to be printed on Sunday.")
     keys.press("Tab")
     keys.press("Enter")
-    page.get_by_text("The call is refused").wait_for()
+    page.get_by_text("The call was refused").wait_for()
     assert "Decided by admin" in page.locator("#content-main").inner_text()
     for _ in range(2):
         text = text_of(editor.delete(article))
-        assert "a person has refused this call" in text
-        assert "The reason: It is to be printed on Sunday." in text
+        assert "a person refused this call" in text
+        assert "Reason: It is to be printed on Sunday." in text
     assert is_there(article)
 
 
@@ -144,7 +144,7 @@ def test_the_queue_lists_what_waits_until_it_is_decided(visit: Visit, live_serve
     assert page.url.endswith(addresses[0])
     assert missed_by_the_keyboard(page) == []
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("it runs when its caller repeats it").wait_for()
+    page.get_by_text("It runs when its caller repeats it").wait_for()
     assert page.url.endswith(addresses[1])
     page.goto(live_server.url + QUEUE)
     assert second.slug in rows.inner_text()
@@ -206,7 +206,7 @@ def test_a_rate_is_written_into_the_page_of_the_tool(visit: Visit, live_server: 
     page = visit(tool("articles_search"))
     page.get_by_label("Rate").fill("two a day")
     page.get_by_role("button", name="Save and continue editing").click()
-    page.get_by_text("Write a number, a slash and s, min, hour or day, such as 20/min.").wait_for()
+    page.get_by_text("Enter a number, a slash and s, min, hour or day, such as 20/min.").wait_for()
     page.get_by_label("Rate").fill("2/day")
     page.get_by_role("button", name="Save and continue editing").click()
     page.get_by_text("“articles_search” is enabled").wait_for()

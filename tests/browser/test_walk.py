@@ -24,7 +24,7 @@ from tests.browser.conftest import check
 from tests.browser.test_admin import LIST, Visit, change_the_definition_of
 from tests.browser.test_queue import Editor, two_weeks_of_calls
 
-DOCUMENT = Path(__file__).parents[2] / "docs/administration.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/operate/administration.md"
 TASK = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You may [^|]+) \|$", re.MULTILINE)
 MOST_CLICKS, MOST_KEYS = 3, 15

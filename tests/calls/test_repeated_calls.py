@@ -69,7 +69,7 @@ def test_a_call_that_a_person_has_confirmed_does_not_run_again(
     assert not sent(client, body, headers)["result"]["isError"]
     again = sent(client, body, headers)
     assert again["error"]["code"] == -32602
-    assert "used before" in again["error"]["message"]
+    assert "been used already" in again["error"]["message"]
     assert Group.objects.count() == 1
     # As a call of its own it is asked about again.
     assert client.post("tools/call", **call)["resultType"] == "input_required"

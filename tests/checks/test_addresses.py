@@ -111,7 +111,7 @@ def test_pages_beside_an_endpoint_of_which_only_a_pattern_is_known_are_no_findin
 ) -> None:
     at(settings, path("", page), pattern, re_path(r"^.*$", page))
     assert found() == []
-    with pytest.raises(ImproperlyConfigured, match="No address"):
+    with pytest.raises(ImproperlyConfigured, match="The URLconf does not serve"):
         MCPClient()
 
 

@@ -50,7 +50,7 @@ def test_the_site_of_the_tests_has_no_errors() -> None:
 def test_ids_are_unique_and_all_explained() -> None:
     sources = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
     used = re.findall(r'"(?:mcp_bridge\.)?([EW][0-9]{3})"', sources)
-    page = PACKAGE.parent / "docs" / "checks.md"
+    page = PACKAGE.parent / "docs" / "reference" / "checks.md"
     explained = re.findall(r"^\| `([EW][0-9]{3})` ", page.read_text(), re.MULTILINE)
     assert sorted(used) == sorted(set(used)) == sorted(explained)
 

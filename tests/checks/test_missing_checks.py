@@ -22,21 +22,21 @@ unmarked = RpcServer()
     ("permission", "why", "meant"),
     [
         ("auth.chang_user", "no model declares", "auth.change_user"),
-        ("delete_article", "no app label", "newsroom.delete_article"),
-        ("publish_article", "no app label", "newsroom.publish_article"),
+        ("delete_article", "lacks an app label", "newsroom.delete_article"),
+        ("publish_article", "lacks an app label", "newsroom.publish_article"),
         (
             "newsrom.delete_article",
-            "'newsrom' is no installed app's label",
+            "'newsrom' is not the label of an installed app",
             "newsroom.delete_article",
         ),
         (
             "testproject.newsroom.view_media",
-            "'testproject' is no installed app",
+            "'testproject' is not the label of an installed app",
             "newsroom.view_media",
         ),
         ("auth.publish_article", "no model declares", "newsroom.publish_article"),
         ("newsroom.fly_to_the_moon", "no model declares", None),
-        ("qqq", "no app label", None),
+        ("qqq", "lacks an app label", None),
     ],
 )
 def test_w011_permission_that_no_model_declares(

@@ -56,13 +56,13 @@ def test_right_settings_give_no_message(given: dict[str, Any], settings: Any) ->
     [
         ("E002", {"THROTTLE_RATES": {"report": "5/week"}}, "['report'] is '5/week', which is no"),
         ("E008", {"THROTTLE_CLASSES": ["no.such.Throttle"]}, "'no.such.Throttle', which cannot be"),
-        ("E020", {"THROTTLE_CLASSES": ["builtins.dict"]}, "no subclass of BaseThrottle"),
-        ("E020", {"THROTTLE_CLASSES": [f"{DRF}.UserRateThrottle"]}, "scope 'user' has no rate"),
+        ("E020", {"THROTTLE_CLASSES": ["builtins.dict"]}, "not a subclass of BaseThrottle"),
+        ("E020", {"THROTTLE_CLASSES": [f"{DRF}.UserRateThrottle"]}, "scope 'user' lacks a rate"),
         ("E020", {"THROTTLE_CLASSES": [f"{__name__}.Unscoped"]}, "'unscoped' scope"),
         ("E020", {"THROTTLE_CLASSES": ["operator.eq"]}, "cannot be used (TypeError"),
         ("E021", {"throttle": "seldom"}, "test_throttling.py:"),
-        ("W020", {"THROTTLE_RATES": {"reprot": "5/min"}}, "'reprot', which is no tool"),
-        ("W021", {"throttle": "5/min", "THROTTLE_CLASSES": []}, "no ToolRateThrottle"),
+        ("W020", {"THROTTLE_RATES": {"reprot": "5/min"}}, "'reprot', which is not a tool"),
+        ("W021", {"throttle": "5/min", "THROTTLE_CLASSES": []}, "lacks a ToolRateThrottle"),
     ],
 )
 def test_wrong_settings_give_a_message(
@@ -82,8 +82,8 @@ def test_e021_tells_a_rate_that_is_none_from_a_name(
     serve(settings, report, throttle=throttle)
     (message,) = found()
     assert message.id == "mcp_bridge.E021"
-    assert (f"Add {throttle!r} there" in str(message.hint)) is is_name
-    assert (f"{throttle!r} is no rate" in str(message.hint)) is not is_name
+    assert (f"Add {throttle!r} to it" in str(message.hint)) is is_name
+    assert (f"{throttle!r} is not a rate" in str(message.hint)) is not is_name
     assert '"20/min"' in str(message.hint)
 
 

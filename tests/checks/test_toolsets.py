@@ -43,7 +43,7 @@ def test_toolsets_of_every_form_are_taken(settings: Any) -> None:
 def test_a_name_that_cannot_stand_in_an_address_is_refused(settings: Any, name: str) -> None:
     ((id, text),) = found(settings, {name: ["add"]})
     assert id == "E002"
-    assert "the name stands in an address" in text
+    assert "it becomes part of a URL" in text
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_name_that_cannot_stand_in_an_address_is_refused(settings: Any, name: 
         ({1: ["add"]}, "[1]['[key]'] must be a valid string, not 1."),
         ({"a": "add"}, "['a']['tools'] must be a list, not 'add'."),
         ({"a": [1]}, "['a']['tools'][0] must be a valid string, not 1."),
-        ({"a": {"title": "A"}}, "['a']['tools'] must be given."),
-        ({"a": {"tools": [], "titel": "A"}}, "['a']['titel'] is no option there is."),
+        ({"a": {"title": "A"}}, "['a']['tools'] is required."),
+        ({"a": {"tools": [], "titel": "A"}}, "['a']['titel'] is not a valid option."),
         ({"a": {"tools": [], "title": 5}}, "['a']['title'] must be a valid string, not 5."),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_toolset_of_a_wrong_form_is_refused(settings: Any, toolsets: Any, text
 def test_a_pattern_that_no_tool_has_is_warned_of(settings: Any) -> None:
     toolsets = {"sums": ["add", "ad", "sum_*", "source:rcp", "source:rpc"]}
     assert found(settings, toolsets) == [
-        ("W095", f"{PLACE}['sums'] names {name!r}, and no tool of the code is called so.")
+        ("W095", f"{PLACE}['sums'] contains {name!r}, which does not match any tool.")
         for name in ("ad", "sum_*", "source:rcp")
     ]
     hints = [message.hint for message in messages()]

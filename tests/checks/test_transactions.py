@@ -77,7 +77,7 @@ def test_w013_says_which_setting_to_set(settings: Any, monkeypatch: pytest.Monke
     (message,) = at_deployment()
     assert '"database is locked"' in message.msg
     hint = """Set DATABASES['default']["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see """
-    assert str(message.hint) == f"{hint}{DOCUMENTATION}installation.md#sqlite."
+    assert str(message.hint) == f"{hint}{DOCUMENTATION}start/installation/#sqlite."
 
 
 def test_w013_names_each_database_that_the_site_writes_to(

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.clients.environments import ROOT, SERVERS, programs
 
-# As docs/deployment.md has it: a client is not to send its next request where the server closes.
+# As in docs/operate/deployment.md: a client is not to send a request while the server closes.
 COMMANDS = {
     "gunicorn": [
         *("gunicorn", "testproject.wsgi", "--threads", "8", "--keep-alive", "15"),

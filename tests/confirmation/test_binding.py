@@ -64,7 +64,7 @@ def test_order_of_members_makes_no_other_call(
     call(CheckedClient(user=user), "keep", arguments=one)
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
     for params in ({}, {"inputResponses": YES, "requestState": state}):
-        assert "The reason: Never." in text_of(call(asker, "keep", arguments=other, **params))
+        assert "Reason: Never." in text_of(call(asker, "keep", arguments=other, **params))
     assert RUNS == []
     PendingCall.objects.all().delete()
     state = state_of(asker, name="keep", arguments=one)
@@ -79,7 +79,7 @@ def test_refused_call_in_another_spelling_waits_again(user: Any, settings: Any) 
     call(client, "keep", arguments={"value": 1})
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
     result = call(client, "keep", arguments={"value": 1, "more": 0})
-    assert "The call waits" in text_of(result)
+    assert "The call is pending" in text_of(result)
     assert RUNS == []
 
 
@@ -89,7 +89,7 @@ def test_yes_does_not_run_another_spelling(user: Any, settings: Any) -> None:
     call(client, "keep", arguments={"value": 1})
     PendingCall.objects.get().decide(using="default", status="approved")
     result = call(client, "keep", arguments={"value": 1, "more": 0})
-    assert "The call waits" in text_of(result)
+    assert "The call is pending" in text_of(result)
     assert RUNS == []
     assert not call(client, "keep", arguments={"value": 1})["isError"]
     assert RUNS == [1]

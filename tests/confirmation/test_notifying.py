@@ -43,7 +43,7 @@ def hold(settings: Any, django_capture_on_commit_callbacks: Any) -> Callable[...
         settings.MCP_BRIDGE = {"NOTIFY_HELD": ["Editors"], **options}
         with django_capture_on_commit_callbacks(execute=True):
             ada.refresh_from_db()
-            assert "waits" in text_of(MCPClient(user=ada).call_tool("wipe", {"word": word}))
+            assert "is pending" in text_of(MCPClient(user=ada).call_tool("wipe", {"word": word}))
 
     return hold
 
@@ -130,7 +130,7 @@ def test_a_person_gets_one_mail_a_minute(hold: Any) -> None:
     hold("b")
     assert mailed() == []
     hold("c")
-    assert "3 calls wait in all." in mail.outbox[0].body
+    assert "3 calls are pending." in mail.outbox[0].body
 
 
 def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
@@ -138,12 +138,12 @@ def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
     hold()
     (message,) = mail.outbox
     key = PendingCall.objects.get().pk
-    assert message.subject == "django-mcp-bridge: a call of wipe waits for a decision"
+    assert message.subject == "django-mcp-bridge: a call of wipe is pending approval"
     assert message.body == (
-        "'ada' has called wipe, which runs only after a person has agreed.\n\n"
-        "Read what it would do, and decide: "
+        "'ada' called wipe, which runs only after a person has approved the call.\n\n"
+        "Review the call and decide: "
         f"http://testserver/admin/mcp_bridge/pendingcall/{key}/change/\n\n"
-        "1 call waits in all.\n"
+        "1 call is pending.\n"
     )
     assert SECRET not in message.subject + message.body
 
@@ -156,7 +156,7 @@ def test_a_mail_counts_only_what_can_be_approved(hold: Any) -> None:
     person("bea", "Editors")
     hold()
     (message,) = mail.outbox
-    assert message.body.endswith("\n\n2 calls wait in all.\n")
+    assert message.body.endswith("\n\n2 calls are pending.\n")
 
 
 def test_a_name_makes_no_line_of_its_own(hold: Any) -> None:
@@ -165,7 +165,7 @@ def test_a_name_makes_no_line_of_its_own(hold: Any) -> None:
     hold(SERVER_INFO={"name": "x", "version": "1", "title": "News\nBcc: all@example.com"})
     (message,) = mail.outbox
     assert message.subject.startswith("News Bcc: all@example.com: ")
-    assert "'ada\\n\\nhttp://evil.example' has called" in message.body
+    assert "'ada\\n\\nhttp://evil.example' called" in message.body
 
 
 def test_a_mail_leads_to_the_address_of_the_settings(hold: Any) -> None:
@@ -180,10 +180,10 @@ def test_a_mail_leads_to_no_host_that_the_caller_could_choose(hold: Any, setting
     hold()
     number = PendingCall.objects.get().pk
     assert mail.outbox[0].body == (
-        "'ada' has called wipe, which runs only after a person has agreed.\n\n"
-        "Read what it would do, and decide, in the admin under “Pending calls” or with "
+        "'ada' called wipe, which runs only after a person has approved the call.\n\n"
+        "Review the call and decide in the admin under “Pending calls” or with "
         f"“manage.py mcp_pending list {number}” on the server.\n\n"
-        "1 call waits in all.\n"
+        "1 call is pending.\n"
     )
 
 
@@ -222,7 +222,7 @@ def test_a_mail_that_fails_is_logged_and_the_call_waits_all_the_same(
     with caplog.at_level(logging.ERROR, "mcp_bridge"):
         hold()
     (record,) = caplog.records
-    assert "No mail was sent" in record.message
+    assert "No email was sent" in record.message
     assert SECRET not in caplog.text
     assert PendingCall.objects.get().status == "waiting"
 

@@ -258,7 +258,7 @@ def test_no_more_is_rendered_than_a_person_is_asked_to_read(
     value: Any, asker: CheckedClient, settings: Any
 ) -> None:
     serve(settings, take, confirm=True)
-    assert "more than the 65536 characters" in text_of(
+    assert "the limit of 65536 characters" in text_of(
         call(asker, "take", arguments={"value": value})
     )
     assert not PendingCall.objects.exists()

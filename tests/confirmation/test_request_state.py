@@ -33,7 +33,7 @@ def test_no_changed_byte_of_the_state_is_believed(asker: CheckedClient) -> None:
     for place in range(len(state)):
         for byte in ("A" if state[place] != "A" else "B", chr(ord(state[place]) ^ 1)):
             changed = state[:place] + byte + state[place + 1 :]
-            assert "not as this server has given it out" in refused(asker, changed)
+            assert "it was not issued by this server" in refused(asker, changed)
     for changed in ("", state[:-1], state + "=", state + "\n", f" {state}", "é"):
         refused(asker, changed)
     # All the same it was of use: none of them has used it up.
@@ -107,7 +107,9 @@ def test_a_yes_ends_with_its_time_though_the_tool_asks_on(
         again = call(asker, requestState=asked["requestState"], inputResponses=wrong, **params)
         answered = {"requestState": again["requestState"], "inputResponses": right}
         travel.setattr(signing.time, "time", lambda: now + 605)
-        assert "too old" in refused(asker, again["requestState"], inputResponses=right, **params)
+        assert "has expired" in refused(
+            asker, again["requestState"], inputResponses=right, **params
+        )
         travel.setattr(signing.time, "time", lambda: now + 595)
         assert text_of(call(asker, **answered, **params)) == "done"
 
@@ -117,7 +119,7 @@ def test_a_state_ends_with_its_time(asker: CheckedClient, monkeypatch: Any) -> N
     state, now = state_of(asker), time.time()
     with monkeypatch.context() as travel:
         travel.setattr(signing.time, "time", lambda: now + 602)
-        assert "too old" in refused(asker, state)
+        assert "has expired" in refused(asker, state)
         # Another server's clock may be behind the one that asked.
         travel.setattr(signing.time, "time", lambda: now - 60)
         assert not call(asker, inputResponses=YES, requestState=state_of(asker))["isError"]
@@ -130,7 +132,7 @@ def test_a_state_outlives_a_rotated_key_while_the_old_one_counts(
 ) -> None:
     old, states = settings.SECRET_KEY, [state_of(asker) for _ in range(2)]
     settings.SECRET_KEY = "another key"
-    assert "not as this server" in refused(asker, states[0])
+    assert "it was not issued by this server" in refused(asker, states[0])
     settings.SECRET_KEY_FALLBACKS = [old]
     assert not call(asker, inputResponses=YES, requestState=states[1])["isError"]
 

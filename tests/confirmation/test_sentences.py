@@ -26,12 +26,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
 
 STATE = (
     "Invalid requestState: {}. Nothing was run. Call the tool without requestState and "
-    "inputResponses to begin anew."
+    "inputResponses to start again."
 )
-NEEDS = "Nothing was run: wipe needs the approval of a person"
+NEEDS = "Nothing was run: wipe requires a person's approval"
 THEN = (
-    "Then repeat the call with the same arguments within 10 minutes of the approval; repeating it "
-    "before changes nothing."
+    "Then repeat it with the same arguments within 10 minutes of the approval; repeating it "
+    "earlier has no effect."
 )
 
 
@@ -52,8 +52,8 @@ def test_who_does_not_agree_is_not_asked_again(asker: CheckedClient) -> None:
     no = {"confirm": {"action": "decline"}}
     result = call(asker, inputResponses=no, requestState=state_of(asker))
     assert text_of(result) == (
-        "Nothing was run: the user was asked whether wipe may run with these arguments, and did "
-        "not agree. Do not call it again unless the user wants it."
+        "Nothing was run: the user was asked whether wipe may run with these arguments, and "
+        "declined. Do not call it again unless the user wants it."
     )
 
 
@@ -70,44 +70,44 @@ def test_a_state_is_refused_with_the_reason(
         "be the same"
     )
     assert told(state, arguments={"name": "none"}) == STATE.format(another)
-    assert told("forged") == STATE.format("it is not as this server has given it out")
+    assert told("forged") == STATE.format("it was not issued by this server, or it was modified")
     call(asker, inputResponses=YES, requestState=state)
-    assert told(state) == STATE.format("it was used before, which it can be once")
+    assert told(state) == STATE.format("it has been used already")
     state, now = state_of(asker), time.time()
     monkeypatch.setattr(signing.time, "time", lambda: now + 605)  # type: ignore[attr-defined]
-    assert told(state) == STATE.format("it is too old")
+    assert told(state) == STATE.format("it has expired")
 
 
 def test_a_call_that_waits_says_where_and_how_long(modern: CheckedClient, settings: Any) -> None:
     text = text_of(call(modern))
     held = PendingCall.objects.get()
     assert text == (
-        f"{NEEDS}. The call waits as number {held.pk}. Tell the user, and do not do it yourself, "
+        f"{NEEDS}. The call is pending as number {held.pk}. Ask the user (do not do it yourself) "
         f"to have it approved with `manage.py mcp_pending approve {held.pk} --user NAME` on the "
-        f"server by somebody who may. {THEN}"
+        f"server by someone with permission. {THEN}"
     )
     serve_tools(settings, wipe, confirm=True, title="Wipe")
     text = text_of(call(modern))
     page = f"/admin/mcp_bridge/pendingcall/{PendingCall.objects.latest('pk').pk}/change/"
     there = (
-        f"{NEEDS}. The call waits for it at http://testserver{page}. Tell the user to have it "
+        f"{NEEDS}. The call is pending at http://testserver{page}. Ask the user to have it "
         "approved there by"
     )
-    assert text == f"{there} somebody who may. {THEN}"
+    assert text == f"{there} someone with permission. {THEN}"
     settings.MCP_BRIDGE = {"FOUR_EYES": True, "CONFIRMATION_MAX_AGE": 45}
     then = THEN.replace("10 minutes", "45 seconds")
-    assert text_of(call(modern)) == f"{there} somebody else who may. {then}"
+    assert text_of(call(modern)) == f"{there} someone else with permission. {then}"
 
 
 def test_what_cannot_wait_says_why(modern: CheckedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert text_of(call(modern, arguments={"name": "x" * 70_000})) == (
-        f"{NEEDS}, and these arguments have more than the 65536 characters that a person is asked "
-        "to read. Do it in parts."
+        f"{NEEDS}, and the arguments exceed the limit of 65536 characters for review. Split the "
+        "task into smaller calls."
     )
     monkeypatch.setattr(approval_queue, "MOST_WAITING", 1)
     call(modern)
     assert text_of(call(modern, arguments={"name": "more"})) == (
-        f"{NEEDS}, and 1 calls of this user wait for one already. Wait until some of them are "
+        f"{NEEDS}, and 1 calls of this user are already pending. Wait until some of them are "
         "decided."
     )
 
@@ -115,7 +115,8 @@ def test_what_cannot_wait_says_why(modern: CheckedClient, monkeypatch: pytest.Mo
 def test_who_is_no_user_is_told_that_a_user_is_needed(settings: Any) -> None:
     serve(settings, wipe, confirm=True, public=True)
     assert text_of(call(CheckedClient(capabilities=FORM))) == (
-        f"{NEEDS}, which is given to a user. Call it with the credential of a user of this site."
+        f"{NEEDS}, which only calls of users can get. Call it with the credential of a user of "
+        "this site."
     )
 
 
@@ -123,7 +124,7 @@ def test_a_refusal_is_told_to_the_caller(modern: CheckedClient) -> None:
     call(modern)
     PendingCall.objects.get().decide(using="default", status="refused", reason="Not today")
     assert text_of(call(modern)) == (
-        "Nothing was run: a person has refused this call of wipe. The reason: Not today. Do not "
+        "Nothing was run: a person refused this call of wipe. Reason: Not today. Do not "
         "repeat it unless the user wants it."
     )
 
@@ -134,13 +135,14 @@ def test_who_is_not_known_reads_what_to_send() -> None:
     assert error(client) == needed
     assert client.response["WWW-Authenticate"] == 'Bearer realm="mcp"'
     client = CheckedClient(token="wrong")
-    assert error(client) == "The credential is not valid or no longer so."
+    assert error(client) == "The credential is not valid: it may have expired or been revoked."
     challenge = 'Bearer realm="mcp", error="invalid_token"'
     assert client.response["WWW-Authenticate"] == challenge
     client = CheckedClient()
     client.headers["Authorization"] = "Basic x"
     assert error(client) == (
-        "The credential is not valid or no longer so. Send it as `Authorization: Bearer TOKEN`."
+        "The credential is not valid: it may have expired or been revoked. "
+        "Send it as `Authorization: Bearer TOKEN`."
     )
 
 
@@ -159,7 +161,7 @@ class Often(BaseThrottle):
 @pytest.mark.parametrize(
     ("seconds", "advice"),
     [
-        (None, " Wait before the next."),
+        (None, " Wait before retrying."),
         (0.2, " Retry after 1 second."),
         (1.5, " Retry after 2 seconds."),
     ],
@@ -179,8 +181,8 @@ def test_too_many_requests_say_when_to_retry(
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ("approved", "Nothing was changed: eve has decided before (approved, not repeated yet)."),
-        ("refused", "Nothing was changed: eve has decided before (refused)."),
+        ("approved", "Nothing was changed: eve has already decided (approved, not repeated yet)."),
+        ("refused", "Nothing was changed: eve has already decided (refused)."),
     ],
 )
 def test_who_decides_too_late_reads_who_was_faster(
@@ -193,9 +195,9 @@ def test_who_decides_too_late_reads_who_was_faster(
     assert approve(held, user) == (told, constants.WARNING)
     assert refuse(held, user, "No.") == (told, constants.WARNING)
     PendingCall.objects.update(decided_by=None)
-    assert approve(held, user)[0] == told.replace("eve", "somebody")
+    assert approve(held, user)[0] == told.replace("eve", "someone")
     PendingCall.objects.all().delete()
-    gone = "Nothing was changed: somebody has deleted the call in the meantime."
+    gone = "Nothing was changed: the call has been deleted in the meantime."
     assert approve(held, user) == (gone, constants.WARNING)
 
 
@@ -203,13 +205,13 @@ def test_who_decides_reads_what_comes_of_it(modern: CheckedClient, user: Any) ->
     for name in "ab":
         call(modern, arguments={"name": name})
     later, first = PendingCall.objects.all()
-    why = "Say why it is refused: the caller reads it."
+    why = "Enter a reason for the refusal; the caller reads it."
     assert refuse(later, user, " \n ") == (why, constants.ERROR)
-    refused = "The call is refused, which its caller is told."
+    refused = "The call was refused. Its caller receives the reason."
     assert refuse(later, user, " Not today.\0 ") == (refused, constants.SUCCESS)
     later.refresh_from_db()
     assert (later.status, later.decided_by, later.reason) == ("refused", user, "Not today.\ufffd")
-    approved = "The call is approved: it runs when its caller repeats it, by {} at the latest."
+    approved = "The call was approved. It runs when its caller repeats it, by {} at the latest."
     assert approve(first, user) == (approved.format(end_of(first)), constants.SUCCESS)
     assert end_of(first) != ""
     first.refresh_from_db()
@@ -221,20 +223,20 @@ def test_what_cannot_be_approved_says_why(modern: CheckedClient, user: Any, sett
     held = PendingCall.objects.get()
     assert obstacle_to(held, user) == ""
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
-    own = "You cannot approve it: it is your own call, and another person has to."
+    own = "You cannot approve your own call. Another person must approve it."
     assert approve(held, user) == (own, constants.ERROR)
     settings.MCP_BRIDGE = {}
     set_tool("wipe", description="Wipes more.")
     another = (
-        "It cannot be approved: the tool has another definition than when it was called. The "
-        "caller has to call it again."
+        "This call cannot be approved: the tool's definition has changed since. The caller must "
+        "call it again."
     )
     assert approve(held, user) == (another, constants.ERROR)
     set_tool("wipe", description="", enabled=False)
-    off = "It cannot be approved: nobody can call the tool at present (off)."
+    off = "This call cannot be approved: the tool is not available (off)."
     assert approve(held, user) == (off, constants.ERROR)
     held.tool = "gone"
-    gone = "It cannot be approved: nobody can call the tool at present (no longer there)."
+    gone = "This call cannot be approved: the tool is not available (no longer there)."
     assert approve(held, user) == (gone, constants.ERROR)
 
 
@@ -263,7 +265,7 @@ def test_whatever_waits_or_is_refused_is_on_record_with_what_it_waits_for(
     call(eve)
     assert recorded() == ("unconfirmed", PendingCall.objects.latest("pk").pk)
     held.decide(using="default", status="refused", reason="No!")
-    assert "The reason: No! Do not" in text_of(call(mute))
+    assert "Reason: No! Do not" in text_of(call(mute))
     assert recorded() == ("unconfirmed", held.pk)
     call(mute, arguments={"name": "more"})
     assert PendingCall.objects.filter(user=user).count() == 2

@@ -382,7 +382,7 @@ def test_the_first_part_of_a_rule_that_is_not_met_is_named(
     assert part(user, groups=None) == "scopes"
     assert part(user, groups=None, scopes=()) == "predicate"
     (record,) = caplog.records
-    assert record.getMessage() == "An access predicate raised, which counts as a no"
+    assert record.getMessage() == "An access predicate raised an exception; access is denied"
     assert record.exc_info
     assert part(user, groups=None, scopes=(), predicate=lambda context: False) == "predicate"
     assert part(user, groups=None, scopes=(), predicate=None) is None

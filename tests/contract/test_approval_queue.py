@@ -42,7 +42,7 @@ def waits(client: CheckedClient, **params: Any) -> PendingCall:
     """The row of a call that waits."""
     result = call(client, **params)
     assert result["isError"]
-    assert "needs the approval of a person" in text_of(result)
+    assert "requires a person's approval" in text_of(result)
     return PendingCall.objects.get(key__isnull=False, status=Status.WAITING)
 
 
@@ -78,7 +78,7 @@ def test_who_calls_reads_how_long_an_approval_holds(
 ) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "CONFIRMATION_MAX_AGE": seconds}
     text = text_of(call(CheckedClient(user=user)))
-    assert "on the server by somebody who may. Then repeat" in text
+    assert "on the server by someone with permission. Then repeat" in text
     assert f"within {within} of the approval" in text
 
 
@@ -94,7 +94,7 @@ def test_the_name_of_a_client_is_kept_to_a_length_that_people_read(
 def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
     text = text_of(call(mute))
     number = PendingCall.objects.get().pk
-    assert f"The call waits as number {number}. Tell the user" in text
+    assert f"The call is pending as number {number}. Ask the user" in text
     assert f"`manage.py mcp_pending approve {number} --user NAME` on the server" in text
     assert "there" not in text
     serve_tools(settings, wipe, confirm=True, title="Wipe")
@@ -173,10 +173,10 @@ def test_a_call_that_is_repeated_while_it_waits_is_one_row(mute: CheckedClient) 
 def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
     decided(waits(mute), Status.REFUSED, reason="Not on a Friday.")
     for _ in range(2):
-        assert "The reason: Not on a Friday. Do not" in text_of(call(mute))
+        assert "Reason: Not on a Friday. Do not" in text_of(call(mute))
     for reason, end in (("Not today", "."), ("Why?", ""), ("Never!", ""), ("So …", "")):
         PendingCall.objects.update(reason=reason)
-        assert f"The reason: {reason}{end} Do not repeat it" in text_of(call(mute))
+        assert f"Reason: {reason}{end} Do not repeat it" in text_of(call(mute))
     PendingCall.objects.update(reason="")
     assert "this call of wipe. Do not repeat it" in text_of(call(mute))
     assert RUNS == []
@@ -216,7 +216,7 @@ def test_an_approval_counts_as_before_where_its_call_could_not_be_put_on_record(
         return execute(sql, *args)
 
     with connection.execute_wrapper(refuse):
-        assert "could not write one just now" in text_of(call(modern))
+        assert "it could not be written" in text_of(call(modern))
     held.refresh_from_db()
     assert (held.status, held.used_at) == (Status.APPROVED, None)
     # Nothing else is given back.
@@ -230,7 +230,7 @@ def test_an_approval_counts_as_before_where_its_call_could_not_be_put_on_record(
 def test_a_yes_in_the_form_leaves_other_calls_in_the_queue(asker: CheckedClient, user: Any) -> None:
     held = waits(CheckedClient(user=user))
     told = text_of(call(CheckedClient(user=user), arguments={"name": "other"}))
-    assert "The call waits" in told
+    assert "The call is pending" in told
     other = PendingCall.objects.exclude(pk=held.pk).get()
     call(asker, inputResponses=YES, requestState=state_of(asker))
     other.refresh_from_db()
@@ -241,16 +241,16 @@ def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient)
     held = waits(modern)
     values = {"tool": "wipe", "fingerprint": held.fingerprint, "user": held.user, "arguments": "{}"}
     PendingCall.objects.bulk_create(PendingCall(key=f"{number}", **values) for number in range(99))
-    assert "wait for one already" in text_of(call(modern, arguments={"name": "more"}))
-    assert "The call waits" in text_of(call(modern))
+    assert "are already pending" in text_of(call(modern, arguments={"name": "more"}))
+    assert "The call is pending" in text_of(call(modern))
     assert PendingCall.objects.count() == 100
     # Those that nobody can approve any more take no room.
     PendingCall.objects.filter(key="5").update(fingerprint="changed")
-    assert "The call waits" in text_of(call(modern, arguments={"name": "more"}))
+    assert "The call is pending" in text_of(call(modern, arguments={"name": "more"}))
     # Nor do those of another user.
     PendingCall.objects.filter(key="6").update(user=get_user_model().objects.create_user("bob"))
-    assert "The call waits" in text_of(call(modern, arguments={"name": "most"}))
-    assert "wait for one already" in text_of(call(modern, arguments={"name": "too many"}))
+    assert "The call is pending" in text_of(call(modern, arguments={"name": "most"}))
+    assert "are already pending" in text_of(call(modern, arguments={"name": "too many"}))
 
 
 def test_what_is_settled_is_pruned_and_what_matters_stays(
@@ -283,7 +283,7 @@ def test_what_is_settled_is_pruned_and_what_matters_stays(
     # What was approved runs, what was refused does not, what waits goes on waiting.
     results = {name: call(modern, arguments={"name": name}) for name in "bcea"}
     assert [result["isError"] for result in results.values()] == [False, False, True, True]
-    assert "The reason: No." in text_of(results["e"])
+    assert "Reason: No." in text_of(results["e"])
     assert PendingCall.objects.get(status=Status.WAITING) == held["a"]
 
 
@@ -291,7 +291,7 @@ def test_a_pruned_answer_is_still_used_up(asker: CheckedClient) -> None:
     state = state_of(asker)
     assert not call(asker, inputResponses=YES, requestState=state)["isError"]
     call_command("mcp_audit", "prune", older_than="0s")
-    assert "used before" in refused(asker, state)
+    assert "been used already" in refused(asker, state)
 
 
 def test_a_yes_in_the_queue_and_one_in_the_form_are_one_yes(
@@ -314,14 +314,14 @@ def test_a_call_that_could_not_be_recorded_leaves_its_approval(
     decided(PendingCall.objects.get(), decided_by=user)
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "mcp_bridge_toolcallrecord" RENAME TO "elsewhere"')
-    assert "may succeed later" in text_of(call(mute))
+    assert "Retry the same call later" in text_of(call(mute))
     # The yes in a form is for one try.
     answer = {"arguments": {"name": "asked"}, "inputResponses": YES, "requestState": state}
-    assert "may succeed later" in text_of(call(asker, **answer))
+    assert "Retry the same call later" in text_of(call(asker, **answer))
     assert RUNS == []
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "elsewhere" RENAME TO "mcp_bridge_toolcallrecord"')
-    assert "used before" in refused(asker, state, arguments={"name": "asked"})
+    assert "been used already" in refused(asker, state, arguments={"name": "asked"})
     assert call(mute)["isError"] is False
     assert call(mute)["isError"] is True
     assert len(RUNS) == 1
@@ -340,7 +340,7 @@ def test_arguments_that_nobody_would_read_are_not_written_out(
         count, result = calls(
             lambda values=values: call(mute, "store", arguments={"values": values})
         )
-        assert "more than the 65536 characters that a person is asked to read" in text_of(result)
+        assert "exceed the limit of 65536 characters for review" in text_of(result)
         counts.append(count)
     # What is left of each value is that it is read.
     assert counts[1] - counts[0] < 3 * 30_000

@@ -52,7 +52,7 @@ def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: Checke
     state = result["requestState"]
     answer = call(asker, arguments=arguments, inputResponses=YES, requestState=state)
     assert (answer["isError"], RUNS) == (False, [("all\u202e\x07", 3)])
-    assert "used before" in refused(asker, state, arguments=arguments)
+    assert "been used already" in refused(asker, state, arguments=arguments)
     assert not PendingCall.objects.exists()
 
 
@@ -76,7 +76,7 @@ def test_anything_but_a_yes_is_a_no(answer: Any, asker: CheckedClient) -> None:
     record = ToolCallRecord.objects.get(error_text=text_of(result))
     assert (record.outcome, record.error_code) == ("refused", "unconfirmed")
     # The no has used it up.
-    assert "used before" in refused(asker, state)
+    assert "been used already" in refused(asker, state)
 
 
 CANCEL = {"confirm": {"action": "cancel"}}
@@ -95,7 +95,7 @@ def test_a_form_that_is_closed_is_a_client_that_cannot_be_asked(
     unconfirmed = ToolCallRecord.objects.filter(outcome="refused", error_code="unconfirmed")
     # The question, the form that was closed, and the call that cannot be asked.
     assert unconfirmed.count() == 3
-    assert "used before" in refused(asker, state)
+    assert "been used already" in refused(asker, state)
     # The client may still be asked; an approval is of the call, whatever the client answers.
     state = state_of(asker)
     waiting.decide(using="default", status="approved")
@@ -108,12 +108,12 @@ def test_a_form_that_is_closed_does_not_overrule_a_refusal(asker: CheckedClient,
     call(CheckedClient(user=user))
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
     result = call(asker, inputResponses=CANCEL, requestState=state)
-    assert "The reason: Never." in text_of(result)
+    assert "Reason: Never." in text_of(result)
 
 
 def test_a_form_that_is_closed_counts_with_its_question(asker: CheckedClient, hourly: None) -> None:
     result = call(asker, inputResponses=CANCEL, requestState=state_of(asker))
-    assert "The call waits" in text_of(result)
+    assert "The call is pending" in text_of(result)
     PendingCall.objects.get().decide(using="default", status="approved")
     assert not call(asker)["isError"]
 
@@ -140,7 +140,7 @@ def test_a_yes_runs_a_call_once_under_asgi_too(asker: CheckedClient, settings: A
         state = state_of(asker, name=name)
         assert not call(asker, name, inputResponses=YES, requestState=state)["isError"]
         assert RUNS == [("all", 1)]
-        assert "used before" in refused(asker, state, name=name)
+        assert "been used already" in refused(asker, state, name=name)
 
 
 def test_a_tool_that_raises_its_own_question_does_not_pass_for_the_yes(
@@ -166,7 +166,7 @@ def test_a_tool_that_raises_its_own_question_does_not_pass_for_the_yes(
     assert not call(asker, inputResponses=YES, **last)["isError"]
     assert RUNS == ["asked", "asked", "answered"]
     for used in (first, second["requestState"]):
-        assert "used before" in refused(asker, used, **params)
+        assert "been used already" in refused(asker, used, **params)
 
 
 def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> None:
@@ -178,7 +178,7 @@ def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> 
     params = {"name": "broken", "arguments": {}}
     state = state_of(asker, **params)
     assert call(asker, inputResponses=YES, requestState=state, **params)["isError"]
-    assert "used before" in refused(asker, state, **params)
+    assert "been used already" in refused(asker, state, **params)
 
 
 class Robot:
@@ -233,8 +233,8 @@ def test_only_another_persons_yes_counts_where_the_site_wants_it(
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     for params in ({}, {"inputResponses": YES}, {"inputResponses": YES, "requestState": state}):
         text = text_of(call(asker, **params))
-        assert "The call waits" in text
-        assert "by somebody else who may. Then repeat" in text
+        assert "The call is pending" in text
+        assert "by someone else with permission. Then repeat" in text
     assert (RUNS, PendingCall.objects.get().status) == ([], "waiting")
 
 
@@ -242,7 +242,7 @@ def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient,
     state = state_of(asker)
     call(CheckedClient(user=user))
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
-    assert "The reason: Never." in text_of(call(asker, inputResponses=YES, requestState=state))
+    assert "Reason: Never." in text_of(call(asker, inputResponses=YES, requestState=state))
     assert RUNS == []
 
 
@@ -261,7 +261,7 @@ def test_a_no_of_the_very_moment_is_not_overruled_in_a_form(
 
     with connection.execute_wrapper(refuse_before):
         result = call(asker, inputResponses=YES, requestState=state)
-    assert "The reason: Never." in text_of(result)
+    assert "Reason: Never." in text_of(result)
     assert (RUNS, refusing, PendingCall.objects.get().status) == ([], [], "refused")
 
 
@@ -297,7 +297,7 @@ def test_a_question_and_its_answer_count_once(asker: CheckedClient, hourly: None
 def test_a_call_that_waited_and_its_repetition_count_once(
     modern: CheckedClient, hourly: None
 ) -> None:
-    assert "needs the approval" in text_of(call(modern))
+    assert "requires a person's approval" in text_of(call(modern))
     row = PendingCall.objects.get()
     row.decide(using="default", status="approved")
     assert not call(modern)["isError"]

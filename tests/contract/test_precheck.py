@@ -120,7 +120,7 @@ def test_it_is_asked_again_before_an_approval_is_used(
 ) -> None:
     serve(settings, edit, confirm=True, precheck=is_member)
     user.groups.add(press)
-    assert "The call waits" in text_of(call(modern, **EDITED))
+    assert "The call is pending" in text_of(call(modern, **EDITED))
     PendingCall.objects.get().decide(using="default", status="approved")
     user.groups.clear()
     assert text_of(call(modern, **EDITED)) == "You are not in press."

@@ -134,5 +134,5 @@ def test_a_throttled_answer_can_be_sent_again(user: Any, settings: Any) -> None:
     cache.clear()
     assert client.post("tools/call", **params, **sent)["structuredContent"] == {"result": 4}
     cache.clear()
-    with pytest.raises(MCPError, match="used before"):
+    with pytest.raises(MCPError, match="been used already"):
         client.post("tools/call", **params, **sent)

@@ -1,4 +1,4 @@
-"""The site of docs/oauth-allauth.md, in a process of its own, and a browser in front of it."""
+"""The site of docs/access/allauth.md, in a process of its own, and a browser in front of it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ class Site:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        page = (ROOT / "docs/oauth-allauth.md").read_text().replace("https://example.com", self.url)
+        page = (
+            (ROOT / "docs/access/allauth.md").read_text().replace("https://example.com", self.url)
+        )
         for indent, name, code in BLOCK.findall(page):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The site of docs/oauth-allauth.md: django-allauth issues the tokens, in a process of its own."""
+"""The site of docs/access/allauth.md: django-allauth issues the tokens, in a process of its own."""
 
 from __future__ import annotations
 

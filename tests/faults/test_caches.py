@@ -71,7 +71,7 @@ def test_an_open_site_answers_all_but_what_cannot_be_undone(
     assert {kind for kind, each in answers.items() if not each.is_good} == {"confirmed", "destroy"}
     for kind in ("confirmed", "destroy"):
         assert answers[kind].is_error
-        assert "cannot be called just now: the site cannot count its calls" in answers[kind].text
+        assert "cannot be called right now: its calls cannot be counted" in answers[kind].text
     assert max(each.seconds for each in answers.values()) < SECONDS
     wait_until_it_counts(open_site)
 

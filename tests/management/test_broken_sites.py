@@ -207,11 +207,11 @@ def unreadable(site: Path) -> Path:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("mcp_audit", "reap"), 'now "unknown"'),
+        (("mcp_audit", "reap"), 'set to "unknown"'),
         (("mcp_audit", "prune", "--older-than", "1d"), "0 records and 0 decided calls"),
         (("mcp_call", "ping"), '"isError": false'),
         (("mcp_connect", "--url", "https://library.example/mcp"), "library.example/mcp"),
-        (("mcp_pending",), "0 calls waiting"),
+        (("mcp_pending",), "0 calls pending"),
         (("mcp_token", "list"), ""),
         (("mcp_tools",), "1 of 1 tools"),
     ],

@@ -161,7 +161,7 @@ def test_mcp_call_without_a_user_is_nobody() -> None:
     assert call("ping_public")["isError"] is False
     out, error = failed_call("add", '{"a": 2}')
     assert out == ""
-    assert error == "Unknown tool: add. It is not public: name a user with --user."
+    assert error == "Unknown tool: add. It is not public: pass --user."
 
 
 @pytest.mark.django_db
@@ -297,7 +297,10 @@ def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:
 def test_a_call_that_needs_approval_waits_in_the_queue(user: Any, settings: Any) -> None:
     serve(settings, taking(int), confirm=True)
     out, error = failed_call("take", '{"value": 1}', "--user", "ada")
-    assert "Nothing was run: take needs the approval" in json.loads(out)["content"][0]["text"]
+    assert (
+        "Nothing was run: take requires a person's approval"
+        in json.loads(out)["content"][0]["text"]
+    )
     assert error == "The result is an error."
     waiting = PendingCall.objects.get()
     assert (waiting.user, waiting.status) == (user, PendingCall.Status.WAITING)
@@ -307,7 +310,7 @@ def test_the_approval_page_is_a_path_where_there_is_no_host(user: Any, settings:
     server = serve(settings, taking(int), confirm=True)
     route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
     out, _ = failed_call("take", '{"value": 1}', "--user", "ada")
-    assert " waits for it at /admin/mcp_bridge/pendingcall/" in out
+    assert " is pending at /admin/mcp_bridge/pendingcall/" in out
 
 
 @pytest.mark.django_db
@@ -333,10 +336,10 @@ def test_mcp_call_can_stand_in_a_script(
         (["mcp_call", "add", "{"], "not JSON"),
         (["mcp_call", "add", ""], "not JSON"),
         (["mcp_call", "add", "{'a': 1}"], "not JSON"),
-        (["mcp_call", "add", "{}", "--user", "nobody"], "no user 'nobody'"),
+        (["mcp_call", "add", "{}", "--user", "nobody"], "Unknown user 'nobody'"),
         (["mcp_call", "add", "{}", "--revision", "2020-01-01"], "invalid choice"),
         (["mcp_call"], "required: name"),
-        (["mcp_tools", "--user", "nobody"], "no user 'nobody'"),
+        (["mcp_tools", "--user", "nobody"], "Unknown user 'nobody'"),
     ],
 )
 def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
@@ -365,9 +368,9 @@ def test_mcp_tools_says_how_many_tokens_tools_and_lists_take(settings: Any) -> N
     out, _ = run("mcp_tools")
     assert f"    tokens: {add['tokens']}\n" in out
     assert out.splitlines()[-3:] == [
-        f"All tools: {len(tools) - 1} on, about {total:,} tokens (bytes / 4).",
-        f"Toolset sums: 1 on, about {add['tokens']} tokens (bytes / 4).",
-        f"Toolset reading: 2 on, about {reading} tokens (bytes / 4).",
+        f"All tools: {len(tools) - 1} enabled, about {total:,} tokens (bytes / 4).",
+        f"Toolset sums: 1 enabled, about {add['tokens']} tokens (bytes / 4).",
+        f"Toolset reading: 2 enabled, about {reading} tokens (bytes / 4).",
     ]
 
 
@@ -376,5 +379,5 @@ def test_mcp_tools_of_a_toolset(settings: Any) -> None:
     out, _ = run("mcp_tools", "--toolset", "sums")
     assert [line for line in out.splitlines() if line and not line.startswith(" ")][0] == "add"
     assert "All tools" not in out
-    with pytest.raises(CommandError, match=r"no toolset 'sum'. Did you mean 'sums'\?"):
+    with pytest.raises(CommandError, match=r"Unknown toolset 'sum'. Did you mean 'sums'\?"):
         run("mcp_tools", "--toolset", "sum")

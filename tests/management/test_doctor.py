@@ -95,7 +95,7 @@ def test_a_user_is_who_lists_the_tools(user: Any, settings: Any) -> None:
 def test_nobody_is_told_to_give_a_credential(settings: Any) -> None:
     serve(settings, taking(int))
     doctor = Doctor()
-    assert doctor.found("info", "endpoint, handshake", "asks for a credential (401)")
+    assert doctor.found("info", "endpoint, handshake", "requires a credential (401)")
     assert doctor.found("ok", "endpoint, slash", "/mcp/")
     assert not doctor.found("error", "endpoint, discovery", "")
 
@@ -103,10 +103,10 @@ def test_nobody_is_told_to_give_a_credential(settings: Any) -> None:
 def test_errors_of_the_system_checks_are_errors(settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGESIZE": 1}
     doctor = Doctor()
-    assert doctor.found("error", "checks", "mcp_bridge.E001: MCP_BRIDGE has no key 'PAGESIZE'")
+    assert doctor.found("error", "checks", "mcp_bridge.E001: Unknown key 'PAGESIZE' in MCP_BRIDGE")
     assert doctor.failed
     settings.MCP_BRIDGE = {}
-    assert Doctor().found("ok", "checks", "find nothing")
+    assert Doctor().found("ok", "checks", "The system checks passed")
 
 
 def deployment(**kwargs: Any) -> list[checks.CheckMessage]:
@@ -133,12 +133,12 @@ def test_what_a_command_would_stop_at_is_a_finding(settings: Any) -> None:
         ({"DEBUG": True}, "info", "checks", "security.W018"),
         (
             {"SECURE_PROXY_SSL_HEADER": ("X-Forwarded-Proto", "https")},
-            *("error", "checks", "'X-Forwarded-Proto', which no request has"),
+            *("error", "checks", "'X-Forwarded-Proto', which requests never have"),
         ),
-        ({"USE_X_FORWARDED_HOST": True}, "info", "checks", "counted by their address"),
+        ({"USE_X_FORWARDED_HOST": True}, "info", "checks", "counted by address"),
         (
             {"MCP_BRIDGE": {"AUTHENTICATION_CLASSES": [SESSION]}},
-            *("warning", "checks", "Only sessions"),
+            *("warning", "checks", "Sessions are the only"),
         ),
         (
             {"MCP_BRIDGE": {"THROTTLE_RATES": {"tools": "5/min"}}},
@@ -162,29 +162,29 @@ def test_settings(names: dict[str, Any], level: str, area: str, text: str, setti
 def test_nobody_can_authenticate(settings: Any) -> None:
     serve(settings, taking(int))
     settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": []}
-    assert Doctor().found("error", "checks", "nobody can call")
+    assert Doctor().found("error", "checks", "all calls fail")
     serve(settings, taking(int), public=True)
-    assert not Doctor().found("error", "checks", "nobody can call")
+    assert not Doctor().found("error", "checks", "all calls fail")
 
 
 def test_tokens_are_counted_that_hold(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     expired = timezone.now() - timedelta(days=1)
     Token.objects.issue(user=user, name="old", expires_at=expired)
-    assert Doctor().found("warning", "checks", "There is no valid token")
+    assert Doctor().found("warning", "checks", "Without a valid token")
     Token.objects.issue(user=user, name="new")
-    assert not Doctor().found("warning", "checks", "There is no valid token")
+    assert not Doctor().found("warning", "checks", "Without a valid token")
     user.is_active = False
     user.save()
-    assert Doctor().found("warning", "checks", "There is no valid token")
+    assert Doctor().found("warning", "checks", "Without a valid token")
 
 
 def test_no_tool_is_served(settings: Any) -> None:
     serve(settings, taking(int))
     set_tool("take", enabled=False)
-    assert Doctor().found("warning", "checks", "No tool is served, of 1")
+    assert Doctor().found("warning", "checks", "None of the 1 tools in the code is served")
     set_tool("take", enabled=True)
-    assert not Doctor().found("warning", "checks", "No tool is served")
+    assert not Doctor().found("warning", "checks", "tools in the code is served")
 
 
 def test_a_list_that_is_too_long_for_models(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_no_address_serves_the_endpoint(settings: Any) -> None:
     settings.ROOT_URLCONF = urlconf
     doctor = Doctor()
     assert doctor.found("warning", "checks", "mcp_bridge.W030")
-    assert doctor.found("error", "endpoint", "No address")
+    assert doctor.found("error", "endpoint", "The URLconf does not serve")
     vars(urlconf)["urlpatterns"].append(path("", include("mcp_bridge.urls")))
     settings.ROOT_URLCONF = ModuleType("tests.mended")
     vars(settings.ROOT_URLCONF)["urlpatterns"] = vars(urlconf)["urlpatterns"]
@@ -278,7 +278,7 @@ def test_one_spelling_of_the_address_is_another_views(settings: Any, secret: str
     route(settings, path("rpc", site.server.view), re_path(r"^(\w+/)*$", page))
     doctor = Doctor("--token", secret)
     assert doctor.found("warning", "checks", "mcp_bridge.W031")
-    assert doctor.found("warning", "endpoint, slash", "/mcp/ is answered with status 403")
+    assert doctor.found("warning", "endpoint, slash", "/mcp/ returned status 403")
     route(settings, path("rpc", site.server.view))
     assert Doctor("--token", secret).grave() == []
 
@@ -331,7 +331,7 @@ def test_the_credential_does_not_hold(secret: str) -> None:
 def test_a_caller_without_tools(settings: Any, secret: str, user: Any) -> None:
     serve(settings, giving(int, 1), permissions="auth.add_user")
     doctor = Doctor("--token", secret)
-    assert doctor.found("warning", "endpoint, tools", "sees no tool")
+    assert doctor.found("warning", "endpoint, tools", "the list is empty")
     assert any("mcp_tools --user ada" in finding["remedy"] for finding in doctor.findings)
     user.user_permissions.set(Permission.objects.filter(codename="add_user"))
     assert not Doctor("--token", secret).found("warning", "endpoint, tools", "")
@@ -340,11 +340,11 @@ def test_a_caller_without_tools(settings: Any, secret: str, user: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--url", "example.com/mcp"], "is no address"),
-        (["--url", "file:///etc/passwd"], "is no address"),
-        (["--url", "https://example.com/mcp", "--user", "ada"], "give --token"),
-        (["--token", "two\nlines"], "cannot stand in a header"),
-        (["--user", "nobody"], "no user 'nobody'"),
+        (["--url", "example.com/mcp"], "Invalid address"),
+        (["--url", "file:///etc/passwd"], "Invalid address"),
+        (["--url", "https://example.com/mcp", "--user", "ada"], "pass --token"),
+        (["--token", "two\nlines"], "not valid in a header"),
+        (["--user", "nobody"], "Unknown user 'nobody'"),
     ],
 )
 def test_bad_input_is_an_error_of_one_line(arguments: list[str], text: str) -> None:
@@ -356,7 +356,7 @@ def test_bad_input_is_an_error_of_one_line(arguments: list[str], text: str) -> N
 def test_findings_are_lines_with_their_remedies(settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGESIZE": 1}
     out = io.StringIO()
-    with pytest.raises(CommandError, match="must be mended"):
+    with pytest.raises(CommandError, match="Errors to fix"):
         call_command("mcp_doctor", stdout=out, no_color=True)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("error    checks: mcp_bridge.E001: ")

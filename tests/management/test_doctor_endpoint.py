@@ -132,20 +132,20 @@ def test_a_proxy_that_passes_everything_on_is_well(examine: Examine) -> None:
     ("rule", "area", "text", "remedy"),
     [
         (without("mcp-method"), "discovery", "server/discover is answered", "Mcp-Method"),
-        (without("origin"), "origin", "is answered with status 200", "pass the Origin header on"),
+        (without("origin"), "origin", "returned status 200", "forward the Origin header"),
         (answering(200), "handshake", "which is a page", "has the endpoint at /mcp, /mcp/"),
-        (answering(401), "handshake", "another login", "exempt this address"),
+        (answering(401), "handshake", "a login that is not the endpoint's", "exempt this address"),
         (answering(403), "handshake", "such as Django's for CSRF", "/mcp, /mcp/"),
         (answering(404), "handshake", "there is nothing", "/mcp, /mcp/"),
-        (answering(405), "handshake", "takes no POST", "W031"),
-        (answering(413), "handshake", "too large for the proxy", "client_max_body_size"),
-        (answering(500), "handshake", "an error of the server", "log"),
-        (answering(502), "handshake", "cannot reach the site", "Start the site's server"),
-        (answering(503), "handshake", "the site is away", "maintenance"),
-        (answering(504), "handshake", "does not answer the proxy", "busy workers"),
+        (answering(405), "handshake", "does not accept POST", "W031"),
+        (answering(413), "handshake", "oversized body", "client_max_body_size"),
+        (answering(500), "handshake", "an error page of the server", "log"),
+        (answering(502), "handshake", "unreachable site", "Start the site's server"),
+        (answering(503), "handshake", "unavailable site", "maintenance"),
+        (answering(504), "handshake", "a timeout", "busy workers"),
         (answering(418), "handshake", "something else", "Another view"),
         (answering(301, Location="/mcp/"), "handshake", "loses its body", "serves both spellings"),
-        (answering(308, Location="https://a.example/mcp"), "handshake", "a.example", "Give client"),
+        (answering(308, Location="https://a.example/mcp"), "handshake", "a.example", "in clients"),
         (answering(302, Location="/login/?next=/mcp"), "handshake", "/login/", "exempt the end"),
         (answering(301, Location="/mcp"), "handshake", "redirects", "SECURE_PROXY_SSL_HEADER"),
     ],
@@ -176,13 +176,13 @@ def test_the_challenge_does_not_arrive(examine: Examine, settings: Any) -> None:
     serve(settings, taking(int))
     doctor = examine(hidden="WWW-Authenticate")
     assert doctor.found("warning", "endpoint, credential", "without WWW-Authenticate")
-    assert examine().found("ok", "endpoint, credential", "401, with WWW-Authenticate")
+    assert examine().found("ok", "endpoint, credential", "401 with WWW-Authenticate")
 
 
 def test_a_wrong_credential_is_told_from_one_that_does_not_arrive(examine: Examine) -> None:
     doctor = examine(token="wrong")
     (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
-    assert "The header arrived, and the credential does not hold" in finding["remedy"]
+    assert "The header arrived, but the credential is invalid" in finding["remedy"]
     assert doctor.failed
 
 
@@ -230,7 +230,7 @@ def test_a_port_without_tls(live_server: Any, secret: str) -> None:
     address = live_server.url.replace("http:", "https:")
     doctor = Doctor("--url", f"{address}/mcp", "--token", secret)
     (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
-    assert "The port may not speak TLS" in finding["remedy"]
+    assert "The port may not use TLS" in finding["remedy"]
 
 
 @pytest.fixture
@@ -299,6 +299,6 @@ def test_plain_http_on_the_network_is_a_warning(
     with proxy(live_server.url, passing) as forward:
         monkeypatch.setenv("http_proxy", forward)
         doctor = Doctor("--url", "http://library.example/mcp", "--token", secret)
-    assert doctor.found("warning", "endpoint, HTTPS", "in the clear")
+    assert doctor.found("warning", "endpoint, HTTPS", "unencrypted")
     monkeypatch.delenv("http_proxy")
     assert Doctor("--url", f"{live_server.url}/mcp", "--token", secret).grave() == []

@@ -48,7 +48,7 @@ def reason(user: Any, name: str = "take") -> str:
 def test_a_tool_that_is_switched_off(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     set_tool("take", enabled=False)
-    assert reason(user) == "It is switched off in the admin."
+    assert reason(user) == "It is disabled in the admin."
     set_tool("take", enabled=True)
     assert run("mcp_tools", "--user", "ada")[1] == ""
 
@@ -56,14 +56,14 @@ def test_a_tool_that_is_switched_off(user: Any, settings: Any) -> None:
 def test_a_tool_that_waits_for_approval(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve(settings, taking(int))
-    assert reason(user).startswith("It is new, waits for approval")
+    assert reason(user).startswith("It is new and pending approval")
 
 
 def test_a_tool_that_has_changed(user: Any, settings: Any) -> None:
     serve(settings, taking(int), confirm=True)
     assert [tool["name"] for tool in MCPClient(user=user).list_tools()] == ["take"]
     serve(settings, taking(str), confirm=True)
-    assert reason(user).startswith("It is changed, waits for approval")
+    assert reason(user).startswith("It has changed and is pending approval")
 
 
 def test_a_tool_whose_permissions_the_user_has_not(user: Any, settings: Any) -> None:
@@ -77,16 +77,18 @@ def test_a_tool_whose_permissions_the_user_has_not(user: Any, settings: Any) -> 
 def test_a_tool_for_groups(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     setting = set_tool("take", restricted=True)
-    assert reason(user) == "It is limited to groups, and none is named: nobody may call it."
+    assert (
+        reason(user) == "It is restricted to groups, but none is selected: all calls are refused."
+    )
     setting.groups.set([Group.objects.create(name="Desk"), Group.objects.create(name="Editors")])
     set_tool("take", restricted=True)
-    assert reason(user) == "It is limited to the groups Desk and Editors, and ada is in none."
+    assert reason(user) == "It is restricted to the groups Desk and Editors; ada is not a member."
     user.groups.set(setting.groups.all())
     assert run("mcp_tools", "--user", "ada")[1] == ""
 
 
 def test_a_tool_that_is_not_public() -> None:
-    assert reason(None, "echo") == "It is not public: name a user with --user."
+    assert reason(None, "echo") == "It is not public: pass --user."
 
 
 def test_a_user_who_is_not_active(user: Any, settings: Any) -> None:
@@ -99,7 +101,7 @@ def test_a_user_who_is_not_active(user: Any, settings: Any) -> None:
 @pytest.mark.parametrize("name", ["for_nobody", "permitted"])
 def test_tools_of_the_site_of_the_tests(name: str, user: Any) -> None:
     said = {
-        "for_nobody": "The code's own rule refuses ada.",
+        "for_nobody": "The tool's own access rule (code) refuses ada.",
         "permitted": "ada lacks the permission auth.add_user.",
     }
     assert reason(user, name) == said[name]
@@ -141,7 +143,6 @@ def test_two_tools_with_one_name(user: Any, settings: Any) -> None:
 
 def test_a_name_that_is_no_tools(user: Any) -> None:
     assert reason(user, "shop.orders.find") == (
-        "No registered procedure with a mark makes a tool of that name. Did you mean "
-        "'shop_orders_find'?"
+        "No marked and registered procedure has this tool name. Did you mean 'shop_orders_find'?"
     )
-    assert reason(user, "qqq") == "No registered procedure with a mark makes a tool of that name."
+    assert reason(user, "qqq") == "No marked and registered procedure has this tool name."

@@ -76,7 +76,7 @@ def test_the_model_names_the_command_that_approves(
     text = text_of(caller.call_tool("wipe", ARGUMENTS))
     assert f"`manage.py mcp_pending approve {number} --user NAME`" in text
     shown = run("approve", number, "--user", "grace")
-    assert "The call is approved: it runs when its caller repeats it, by " in shown
+    assert "The call was approved. It runs when its caller repeats it, by " in shown
     assert caller.call_tool("wipe", ARGUMENTS)["isError"] is False
     assert [(ARGUMENTS["name"], 2)] == RUNS
     row = PendingCall.objects.get()
@@ -91,17 +91,17 @@ def test_the_address_of_a_call_by_a_command_is_a_path(user: Any, settings: Any) 
     with suppress(CommandError):
         call_command("mcp_call", "wipe", json.dumps(ARGUMENTS), user="ada", stdout=out, stderr=out)
     address = f"/admin/mcp_bridge/pendingcall/{PendingCall.objects.get().pk}/change/"
-    assert f"The call waits for it at {address}." in out.getvalue()
+    assert f"The call is pending at {address}." in out.getvalue()
 
 
 def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> None:
     for arguments in ([], ["list"], ["list", number]):
         shown = run(*arguments)
-        assert shown.startswith(f"{number}  wipe\n    asked by ada 0 minutes ago, with a client")
+        assert shown.startswith(f"{number}  wipe\n    asked by ada 0 minutes ago, with the client")
         assert "mcp_bridge.testing\n    Wipe something.\n    {\n" in shown
         assert '"name": "all\\u001b[2J\\u202e",\n' in shown
         assert all(each.isprintable() or each == "\n" for each in shown)
-    assert "1 call waiting." in run()
+    assert "1 call pending." in run()
     (call,) = as_json()
     assert as_json("list", number) == call
     assert (call["number"], call["tool"], call["arguments"]) == (int(number), "wipe", ARGUMENTS)
@@ -110,23 +110,25 @@ def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> Non
 
 def test_decided_calls_are_not_listed_but_shown_by_number(number: str, decider: Any) -> None:
     run("refuse", number, "--user", "grace", "--reason", "Not on a\nFriday.")
-    assert (run(), as_json()) == ("0 calls waiting.\n", [])
+    assert (run(), as_json()) == ("0 calls pending.\n", [])
     shown = run("list", number)
     assert "refused (by grace, 20" in shown
     assert "): Not on a\\nFriday." in shown
     assert as_json("list", number)["decided_by"] == "grace"
-    with pytest.raises(CommandError, match=rf"Call {number} does not wait: refused \(by grace"):
+    with pytest.raises(CommandError, match=rf"Call {number} is not pending: refused \(by grace"):
         run("approve", number, "--user", "grace")
 
 
 def test_a_refusal_is_read_with_its_reason(
     caller: CheckedClient, number: str, decider: Any
 ) -> None:
-    assert "Say why it is refused" in fails("refuse", number, "--user", "grace")
-    assert "Say why it is refused" in fails("refuse", number, "--user", "grace", "--reason", " ")
+    assert "Enter a reason for the refusal" in fails("refuse", number, "--user", "grace")
+    assert "Enter a reason for the refusal" in fails(
+        "refuse", number, "--user", "grace", "--reason", " "
+    )
     call = as_json("refuse", number, "--user", "grace", "--reason", "Not today.")
     assert (call["status"], call["reason"]) == ("refused", "Not today.")
-    assert "The reason: Not today. Do not" in text_of(caller.call_tool("wipe", ARGUMENTS))
+    assert "Reason: Not today. Do not" in text_of(caller.call_tool("wipe", ARGUMENTS))
     assert RUNS == []
 
 
@@ -134,11 +136,11 @@ def test_somebody_decides_who_may(number: str) -> None:
     person("viewer", "view_pendingcall")
     person("gone", "change_pendingcall", is_active=False)
     for action in ("approve", "refuse"):
-        assert "Who decides?" in fails(action, number, "--reason", "x")
-        assert "no user 'nobody'" in fails(action, number, "--user", "nobody")
+        assert "--user is required" in fails(action, number, "--reason", "x")
+        assert "Unknown user 'nobody'" in fails(action, number, "--user", "nobody")
         for name in ("viewer", "gone"):
             error = fails(action, number, "--user", name, "--reason", "x")
-            assert f"{name} may not decide: it takes the permission mcp_bridge." in error
+            assert f"{name} may not decide: this requires mcp_bridge." in error
 
 
 def test_ones_own_call_is_for_another_person_where_the_site_wants_it(
@@ -147,12 +149,12 @@ def test_ones_own_call_is_for_another_person_where_the_site_wants_it(
     person("grace", "change_pendingcall")
     user.user_permissions.set(Permission.objects.filter(codename="change_pendingcall"))
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
-    assert "it is your own call" in fails("approve", number, "--user", "ada")
-    assert "is approved" in run("approve", number, "--user", "grace")
+    assert "You cannot approve your own call" in fails("approve", number, "--user", "ada")
+    assert "was approved" in run("approve", number, "--user", "grace")
     settings.MCP_BRIDGE = {}
     caller.call_tool("wipe", {"name": "own"})
     own = str(PendingCall.objects.get(status="waiting").pk)
-    assert "is approved" in run("approve", own, "--user", "ada")
+    assert "was approved" in run("approve", own, "--user", "ada")
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
@@ -160,16 +162,16 @@ def test_what_has_changed_is_not_approved(
     change: dict[str, Any], number: str, decider: Any
 ) -> None:
     set_tool("wipe", **change)
-    assert "It cannot be approved" in run()
-    assert run().endswith("0 calls waiting. 1 can no longer be approved.\n")
-    assert "It cannot be approved" in as_json()[0]["obstacle"]
-    assert "It cannot be approved" in fails("approve", number, "--user", "grace")
-    assert "is refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
+    assert "This call cannot be approved" in run()
+    assert run().endswith("0 calls pending. 1 can no longer be approved.\n")
+    assert "This call cannot be approved" in as_json()[0]["obstacle"]
+    assert "This call cannot be approved" in fails("approve", number, "--user", "grace")
+    assert "was refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
 
 
 def test_bad_input_is_an_error_of_one_line(number: str) -> None:
-    assert "Which call?" in fails("approve", "--user", "ada")
-    assert "There is no call 999999" in fails("approve", "999999", "--user", "ada")
+    assert "The number of a call is required" in fails("approve", "--user", "ada")
+    assert "Unknown call 999999" in fails("approve", "999999", "--user", "ada")
     assert "invalid int value" in fails("approve", "x")
     assert "invalid choice" in fails("delete", number)
 
@@ -179,6 +181,6 @@ def test_a_site_without_the_admin_decides_all_the_same(
 ) -> None:
     installed = settings.INSTALLED_APPS
     settings.INSTALLED_APPS = [each for each in installed if "admin" not in each.lower()]
-    assert "is approved" in run("approve", number, "--user", "grace")
+    assert "was approved" in run("approve", number, "--user", "grace")
     assert PendingCall.objects.get().decided_by == decider
     assert not LogEntry.objects.exists()

@@ -38,7 +38,7 @@ def test_an_address_of_one_spelling_is_no_fault_of_django(
     settings.DEBUG = debug
     at(settings, address)
     doctor = Doctor()
-    assert doctor.found("warning", "endpoint, slash", "clients that are given it fail")
+    assert doctor.found("warning", "endpoint, slash", "clients that use it fail")
     assert not doctor.found("error", "endpoint, slash", "")
     told = json.dumps(doctor.findings)
     assert not any(each in told for each in FOREIGN)
@@ -57,7 +57,7 @@ class Reads:
 @pytest.mark.parametrize(
     ("middleware", "raised", "remedy"),
     [
-        ([f"{__name__}.Reads"], "JSONDecodeError", f"Mend {__file__}:"),
+        ([f"{__name__}.Reads"], "JSONDecodeError", f"Fix {__file__}:"),
         (["django.contrib.auth.middleware.RemoteUserMiddleware"], "Improperly", "MIDDLEWARE"),
         (["django.contrib.messages.middleware.MessageMiddleware"], "Improperly", "MIDDLEWARE"),
     ],
@@ -117,7 +117,7 @@ def test_the_site_is_asked_by_a_host_that_it_serves(allowed: Any, host: str, set
 @pytest.mark.parametrize("allowed", [["::1"], [""], ["example.com:8000"]])
 def test_hosts_that_no_request_can_name_are_an_error(allowed: list[str], settings: Any) -> None:
     settings.ALLOWED_HOSTS = allowed
-    assert Doctor().found("error", "checks", "has no host that a request could name")
+    assert Doctor().found("error", "checks", "does not contain a valid host")
 
 
 def answering(response: HttpResponse) -> Any:
@@ -155,5 +155,7 @@ def test_an_answer_before_the_endpoint_is_shown(
     assert (body in finding["text"]) is (middleware != "a_page")
     if status == 403:
         assert "A middleware or the proxy" in finding["remedy"]
-    with pytest.raises(AssertionError, match=rf"with status {status}, and not by.*{body}"):
+    with pytest.raises(
+        AssertionError, match=rf"status {status}, not from the MCP endpoint.*{body}"
+    ):
         MCPClient().list_tools()

@@ -153,7 +153,7 @@ def test_all_tokens_of_a_client_are_revoked_at_once() -> None:
     tokens = [connect(browser_of(name), client) for name in ("ada", "bob")]
     kept = connect(browser_of("ada"), other)
     page = revoke(everything(), client)
-    assert "All tokens of 1 client are revoked." in text_of(page)
+    assert "All tokens of 1 client were revoked." in text_of(page)
     for each in tokens:
         assert refresh(client, each)["error"] == "invalid_grant"
         assert not is_let_in(each)

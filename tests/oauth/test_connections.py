@@ -51,15 +51,15 @@ def test_a_connection_is_described() -> None:
     text = listed(browser)
     for part in (
         "Claude unverified",
-        "Sends you back to a.example b.example",
-        "Is able to Use the tools of this site Change what is on this site",
+        "Redirects you to a.example b.example",
+        "Permissions Use the tools of this site Change what is on this site",
         "Last used not yet",
-        ", unless it is used before",
+        ", unless used before then",
         "You are ada on",
     ):
         assert part in text
     ends = get_access_token_model().objects.get().expires + timedelta(days=30)
-    assert f"Ends {localize(ends)}, unless" in text
+    assert f"Expires {localize(ends)}, unless" in text
 
 
 def test_the_last_use_is_shown() -> None:
@@ -107,7 +107,7 @@ def test_a_client_that_was_disconnected_is_locked_out_at_once() -> None:
     code = decide(browser, client, allow=True)["code"]
     assert all(map(is_let_in, (tokens, refreshed, other)))
     page = disconnect(browser, client)
-    assert "Claude is disconnected: it can no longer act as you." in text_of(page)
+    assert "Claude was disconnected. It can no longer act as you." in text_of(page)
     assert list(map(is_let_in, (tokens, refreshed, other))) == [False, False, True]
     assert refresh(client, tokens)["error"] == "invalid_grant"
     assert refresh(client, refreshed)["error"] == "invalid_grant"
@@ -169,7 +169,7 @@ def test_what_is_no_connection_disconnects_nothing(client_id: str) -> None:
     tokens = connect(browser, register())
     page = browser.post(CONNECTIONS, {"client_id": client_id}, follow=True)
     assert page.status_code == 200
-    assert "is disconnected" not in text_of(page)
+    assert "was disconnected" not in text_of(page)
     assert is_let_in(tokens)
 
 
@@ -190,7 +190,7 @@ def test_a_connection_without_an_end_says_so(settings: Any) -> None:
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, "REFRESH_TOKEN_EXPIRE_SECONDS": None}
     browser = browser_of()
     connect(browser, register())
-    assert "Ends when you disconnect it" in listed(browser)
+    assert "Expires when you disconnect it" in listed(browser)
 
 
 def test_the_page_needs_no_query_for_each_connection(django_assert_num_queries: Any) -> None:
@@ -233,7 +233,7 @@ def test_a_use_that_cannot_be_written_is_logged_and_no_error(caplog: Any) -> Non
     with connection.execute_wrapper(refuse):
         mark_used(ada, client)
     (record,) = [each for each in caplog.records if each.name == "mcp_bridge.oauth"]
-    assert record.getMessage() == "The use of the client abc could not be noted"
+    assert record.getMessage() == "The use of the client abc could not be recorded"
     # The transaction around it goes on.
     assert get_application_model().objects.count() == 1
     assert not ClientUse.objects.exists()

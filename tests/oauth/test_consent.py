@@ -63,7 +63,7 @@ def test_the_page_says_who_asks_for_what_of_whom() -> None:
     text = read(register(name="Claude"), scope="mcp mcp:write")
     for part in (
         "Allow Claude to use django-mcp-bridge?",
-        "You are sent back to claude.ai",
+        "You will be redirected to claude.ai",
         "Use the tools of this site",
         "Change what is on this site",
         "You are ada on django-mcp-bridge.",
@@ -86,9 +86,9 @@ def test_tools_are_counted_by_the_scopes_that_they_need(settings: Any) -> None:
         ping={},
     )
     text = read(register(), scope="read openid")
-    assert "Read articles (2 tools) Know who you are In all, it may call 3 tools" in text
+    assert "Read articles (2 tools) Know who you are In total, it can call 3 of your tools" in text
     text = read(register(), scope="write")
-    assert "Write articles (3 tools) In all, it may call 4 tools" in text
+    assert "Write articles (3 tools) In total, it can call 4 of your tools" in text
 
 
 def test_only_tools_that_the_user_may_call_are_counted(settings: Any) -> None:
@@ -100,24 +100,27 @@ def test_only_tools_that_the_user_may_call_are_counted(settings: Any) -> None:
     )
     client, browser = register(), browser_of("bob")
     text = read(client, browser, scope="mcp mcp:write")
-    assert "(1 tool) Change what is on this site (0 tools) In all, it may call 1 tool of" in text
+    assert "(1 tool) Change what is on this site (0 tools) In total, it can call 1 of" in text
     bob = get_user_model().objects.get(username="bob")
     bob.user_permissions.add(Permission.objects.get(codename="delete_group"))
     text = read(client, browser, scope="mcp mcp:write")
-    assert "(2 tools) Change what is on this site (1 tool) In all, it may call 3 tools" in text
+    assert (
+        "(2 tools) Change what is on this site (1 tool) In total, it can call 3 of your tools"
+        in text
+    )
 
 
-UNVERIFIED = "Unverified. The name is what the application calls itself"
+UNVERIFIED = "Unverified. The application chose this name itself"
 
 
 @pytest.mark.parametrize(
     ("values", "says"),
     [
         ({"registration_source": "manual"}, ""),
-        ({"registration_source": "dcr"}, f"{UNVERIFIED}; nobody"),
+        ({"registration_source": "dcr"}, f"{UNVERIFIED}; django-mcp-bridge has not verified it"),
         (
             {"registration_source": "cimd", "client_id": "https://claude.ai/oauth/metadata"},
-            f"{UNVERIFIED}, in a document at claude.ai; nobody",
+            f"{UNVERIFIED}, in a document at claude.ai; django-mcp-bridge has not verified it",
         ),
     ],
 )
@@ -164,7 +167,7 @@ def test_the_page_names_the_host_and_warns_of_programs_on_this_computer(
     uri: str, host: str, is_local: bool
 ) -> None:
     text = read(register(redirect_uris=f"{CALLBACK} {uri}"), redirect_uri=uri)
-    assert f"You are sent back to {host} " in text
+    assert f"You will be redirected to {host} " in text
     assert ("A program on your computer." in text) is is_local
 
 
@@ -264,7 +267,7 @@ def test_logging_out_goes_to_no_other_site() -> None:
 )
 def test_no_host_is_shown_that_a_browser_reads_otherwise(uri: str) -> None:
     client, browser = register(redirect_uris=f"{CALLBACK} {uri}"), browser_of()
-    assert "This cannot be allowed" in read(client, browser, redirect_uri=uri)
+    assert "This request cannot be authorized" in read(client, browser, redirect_uri=uri)
     connect(browser, client)
     assert browser.get(CONNECTIONS).status_code == 200
 
@@ -279,7 +282,7 @@ def test_no_host_is_shown_that_a_browser_reads_otherwise(uri: str) -> None:
 def test_a_request_that_does_not_hold_is_said_to_be_one(values: dict[str, str]) -> None:
     page = browser_of().get(address(register(), **values))
     assert page.status_code == 400
-    assert "This cannot be allowed" in text_of(page)
+    assert "This request cannot be authorized" in text_of(page)
     assert Page(page.content.decode()).all("form", "script") == []
     assert "evil" not in text_of(page)
 
@@ -288,7 +291,7 @@ def test_a_form_that_was_tampered_with_allows_nothing() -> None:
     browser = browser_of()
     fields = sent_by(browser.get(address(register())), "mcp-decision") | {"allow": "true"}
     page = browser.post("/oauth/authorize/", fields | {"redirect_uri": ""})
-    assert "This cannot be allowed" in text_of(page)
+    assert "This request cannot be authorized" in text_of(page)
     assert not get_grant_model().objects.exists()
 
 

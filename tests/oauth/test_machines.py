@@ -1,4 +1,4 @@
-"""The recipe for programs without a user in docs/oauth.md, run as it stands there."""
+"""Run the recipe for programs without a user in docs/access/oauth-clients.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.test_docs import BLOCK, ROOT
 
 RECIPE = {
     block["name"]: block["code"]
-    for block in BLOCK.finditer((ROOT / "docs" / "oauth.md").read_text())
+    for block in BLOCK.finditer((ROOT / "docs" / "access" / "oauth-clients.md").read_text())
 }["nightly.py"]
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 

@@ -75,5 +75,5 @@ def test_expired_tokens_and_documents_go(user: Any) -> None:
 
 
 def test_a_duration_that_is_none_is_an_error() -> None:
-    with pytest.raises(CommandError, match="'soon' is no duration"):
+    with pytest.raises(CommandError, match="Invalid duration 'soon'"):
         prune("--unused", "soon")

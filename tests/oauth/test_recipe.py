@@ -1,4 +1,4 @@
-"""The recipe of docs/oauth.md, in a site of its own."""
+"""Follow the recipes of docs/access/oauth.md and oauth-clients.md in a new site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ pytestmark = pytest.mark.alone
 
 RECIPE = {
     block["name"]: block["code"]
-    for block in BLOCK.finditer((ROOT / "docs" / "oauth.md").read_text())
+    for page in ("oauth.md", "oauth-clients.md")
+    for block in BLOCK.finditer((ROOT / "docs" / "access" / page).read_text())
 }
 # What a site has before.
 SITE = """
@@ -80,5 +81,5 @@ def test_the_recipe_is_short() -> None:
 def test_the_subclass_of_the_page_is_one(tmp_path: Path) -> None:
     code = RECIPE["mysite/oauth.py"]
     names: dict[str, object] = {}
-    exec(compile(code, "docs/oauth.md", "exec"), names)
+    exec(compile(code, "docs/access/oauth-clients.md", "exec"), names)
     assert "zed://oauth/callback" in names["WithZed"].private_use_uris  # type: ignore[attr-defined]

@@ -270,7 +270,7 @@ def test_a_user_of_a_public_client_is_not_the_user_of_its_application(user: Any)
 
 @pytest.fixture
 def written(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """All that is logged at DEBUG, but by the two libraries of which docs/oauth.md warns."""
+    """All that is logged at DEBUG, but by the two libraries of which docs/access/oauth.md warns."""
     lines: list[str] = []
 
     class Lines(logging.Handler):

@@ -161,7 +161,7 @@ def test_a_decision_that_comes_in_between_counts(
     with connection.execute_wrapper(first_comes_in_between):
         response = second_decides(world, second)
     assert done[1].status_code == response.status_code == 200
-    assert f"Nothing was changed: {first} has decided before" in response.content.decode()
+    assert f"Nothing was changed: {first} has already decided" in response.content.decode()
     assert_decided_once(world, first)
 
 
@@ -182,7 +182,7 @@ def test_of_two_people_at_once_one_decides(settings: Any) -> None:
         each.start()
     for each in threads:
         each.join()
-    late = [name for name, text in answers.items() if "has decided before" in text]
+    late = [name for name, text in answers.items() if "has already decided" in text]
     assert len(late) == 1
     assert_decided_once(world, "root" if late == ["chief"] else "chief")
 

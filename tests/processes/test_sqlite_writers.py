@@ -25,7 +25,7 @@ from tests.support.processes import ROOT
 database, start = test_end_of_servers.database, test_end_of_servers.start
 
 WRITERS, CALLS = 32, 20
-# Django's own, but for the mode of transactions; and what docs/installation.md says.
+# Django's own, but for the mode of transactions; and what docs/start/installation.md says.
 PLAIN = {"transaction_mode": "IMMEDIATE"}
 FAST = {**PLAIN, "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"}
 READS = 100

@@ -64,13 +64,13 @@ def test_a_yes_is_used_up_by_a_call_whose_process_is_killed_before_it_answers(
     with pytest.raises(json.JSONDecodeError):
         one("die_in_a_call", state=state)
     # Its client sends the same once more.
-    assert "used before" in third("race", state=state)
+    assert "been used already" in third("race", state=state)
     assert third("approve") == 1
-    assert "needs the approval of a person" in other("race", asks=False)
+    assert "requires a person's approval" in other("race", asks=False)
     third("approve")
     with pytest.raises(json.JSONDecodeError):
         other("die_in_a_call", asks=False)
-    assert "needs the approval of a person" in third("race", asks=False)
+    assert "requires a person's approval" in third("race", asks=False)
     assert third("approve") == 2
     third("clean")
 
@@ -103,14 +103,14 @@ def test_of_two_processes_with_one_yes_one_runs_the_tool(start: Callable[[], Wor
 
     for number in range(1, RACES + 1):
         answers = both(state=one("race"))
-        assert sorted("used before" in each for each in answers) == [False, True], answers
+        assert sorted("been used already" in each for each in answers) == [False, True], answers
         assert one("approve") == number
     ran = RACES
     for _ in range(RACES):
-        assert all("needs the approval of a person" in each for each in both(asks=False))
+        assert all("requires a person's approval" in each for each in both(asks=False))
         assert one("approve") == ran
         answers = both(asks=False)
-        assert sorted("waits" in each for each in answers) == [False, True], answers
+        assert sorted("is pending" in each for each in answers) == [False, True], answers
         # What the loser has asked for anew is approved by this, and used up by another call.
         assert one("approve") == ran + 1
         one("race", asks=False)

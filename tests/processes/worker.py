@@ -131,7 +131,7 @@ def fill(numbers: list[int], at: float) -> int:
         time.sleep(max(0, at - time.time()))
         for number in part:
             text = caller.call_tool("race", {"number": number})["content"][0]["text"]
-            refused.extend([text] if "wait for one already" in text else [])
+            refused.extend([text] if "are already pending" in text else [])
         connections.close_all()
 
     workers = [threading.Thread(target=work, args=(numbers[each::4],)) for each in range(4)]

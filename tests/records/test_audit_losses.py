@@ -88,7 +88,7 @@ def test_only_what_acts_and_must_be_recorded_does_not_run(
             # The call or, where it is stopped, its refusal.
             assert losses() == 1
             if stopped:
-                assert "act was not run: this site keeps a record" in text_of(result)
+                assert "act was not run: this site requires a record" in text_of(result)
             # A refusal is answered as ever.
             with pytest.raises(MCPError, match="Unknown tool: nothing"):
                 modern.call_tool("nothing")

@@ -142,7 +142,7 @@ def test_calls_that_wait_and_have_been_approved_know_their_pending_call(
     pending = PendingCall.objects.get()
     assert pending.client == "gemini-cli/1.0"
     assert record().pending_call == pending
-    assert "needs the approval" in record().error_text
+    assert "requires a person's approval" in record().error_text
     pending.decide(using="default", status="refused")
     legacy.call_tool("wipe")
     PendingCall.objects.update(status="approved")

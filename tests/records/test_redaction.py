@@ -382,4 +382,4 @@ def test_what_raises_when_it_is_read_is_not_kept(
     found = record()
     assert (found.outcome, found.arguments, found.error_text) == ("failed", "", "")
     said = [each.getMessage() for each in caplog.records if each.name == "mcp_bridge.records"]
-    assert [text.rpartition(" has no ")[2] for text in said] == ["arguments", "error's text"]
+    assert [text.split(" of a ")[0] for text in said] == ["The arguments", "The error"]

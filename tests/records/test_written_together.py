@@ -193,8 +193,8 @@ def test_what_a_lock_keeps_out_is_written_when_it_ends(
     assert (len(rows), lost()) == (1500, 0)
     said = [each.getMessage() for each in caplog.records if each.name == "mcp_bridge.records"]
     assert len(said) == 2
-    assert "records of calls wait: the database takes none just now" in said[0]
-    assert said[1] == "The records of calls that have waited are written"
+    assert "records of calls are waiting: the database is unavailable" in said[0]
+    assert said[1] == "The waiting records of calls have been written"
 
 
 def test_a_bad_record_does_not_keep_others_from_a_database_that_was_away(

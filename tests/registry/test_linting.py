@@ -164,7 +164,7 @@ def test_lint_of_the_newsroom_is_clean_and_tells_what_the_tools_cost() -> None:
     total = sum(budget(each) for each in registry.discovered)
     assert len(lines) == len(registry.discovered) + 1
     count = len(registry.discovered)
-    assert lines[-1] == f"All tools: {count} on, about {total:,} tokens (bytes / 4)."
+    assert lines[-1] == f"All tools: {count} enabled, about {total:,} tokens (bytes / 4)."
 
 
 def test_lint_shows_the_largest_definition_first(settings: Any) -> None:
@@ -177,7 +177,7 @@ def test_lint_shows_the_largest_definition_first(settings: Any) -> None:
 def test_lint_fails_from_the_level_that_was_asked_for(settings: Any) -> None:
     serve(settings, taking(int))
     assert "INFO mcp_bridge.I001: take (tests/support/serving.py:" in run()
-    with pytest.raises(CommandError, match="1 of 1 findings must be mended"):
+    with pytest.raises(CommandError, match="1 of 1 findings must be fixed"):
         run("--fail-level", "INFO")
     serve(settings, taking(int), input_schema=holding({"default": 1, "type": "string"}))
     with pytest.raises(CommandError, match="1 of 1 findings"):

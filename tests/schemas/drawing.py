@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 DEPTH = 3
-# No text of arguments holds a NUL, whatever its schema says (docs/schemas.md, "Differences").
+# No text of arguments holds a NUL, whatever its schema says (docs/tools/schemas.md, "Differences").
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 texts = partial(st.text, CHARACTERS)
 offsets = st.sampled_from(["", "Z", "z", "+05:30", "-00:00", "+14:00"])

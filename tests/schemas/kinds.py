@@ -36,8 +36,8 @@ class Kind:
     """
     One row: ``taken`` are pairs of a JSON value and the Python value of it.
 
-    Of a kind that ``differs``, jsonschema takes more or less than is taken here: docs/schemas.md
-    lists why.
+    Of a kind that ``differs``, jsonschema takes more or less than is taken here:
+    docs/tools/schemas.md lists why.
     """
 
     hint: Any

@@ -2,7 +2,7 @@
 What is advertised and what is enforced, held against each other with values nobody chose.
 
 Some examples a kind, the same in every run; ``make fuzz`` tries ten thousand, by its seed. The
-differences that are meant are those of docs/schemas.md.
+differences that are meant are those of docs/tools/schemas.md.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ ONE_WAY: list[Any] = [
     *((NaiveDatetime, texts), (AwareDatetime, st.builds("{}{}".format, texts, zones))),
 ]
 
-# Those of docs/schemas.md: all of these fit the schema where formats are notes.
+# Those of docs/tools/schemas.md: all of these fit the schema where formats are notes.
 DIFFERENCES: list[Any] = [
     (datetime.datetime, "2024-02-29T14:30:00", True),
     (datetime.time, "14:30:00", True),

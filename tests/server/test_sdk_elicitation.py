@@ -67,7 +67,7 @@ def test_the_client_asks_its_user_and_the_call_runs(
 
 @pytest.mark.parametrize(
     ("action", "waiting", "text"),
-    [("cancel", 1, "The call waits"), ("decline", 0, "did not agree")],
+    [("cancel", 1, "The call is pending"), ("decline", 0, "and declined")],
 )
 def test_a_client_without_a_person_closes_the_form_and_a_person_declines_it(
     action: str, waiting: int, text: str, live_server: Any, user: Any, settings: Any

@@ -275,9 +275,9 @@ class Site(RuleBasedStateMachine):
         if "mcp-bridge/retryAfter" in result.get("_meta", {}):
             return "throttled", result
         texts = {
-            "needs the approval": "waits",
-            "a person has ref": "refused",
-            "and did n": "declined",
+            "requires a person's approval": "waits",
+            "a person refused": "refused",
+            "and declined": "declined",
         }
         [found] = {outcome for text, outcome in texts.items() if text in text_of(result)}
         return found, result

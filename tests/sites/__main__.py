@@ -1,9 +1,10 @@
 """
 Install the bridge into sites that know nothing of it: ``make sites`` (ARGS="knox ara" for two).
 
-Each site is made anew by its own tools, gets what docs/installation.md asks for and a file of ten
-procedures, and is served by gunicorn: it must start, check clean, list as three users, run five
-tools, publish after a confirmation, and answer at its own addresses byte for byte as before.
+Each site is made anew by its own tools, gets what docs/start/installation.md asks for and a
+file of ten procedures, and is served by gunicorn: it must start, check clean, list as three users,
+run five tools, publish after a confirmation, and answer at its own addresses byte for byte as
+before.
 Three sites get no procedures: all of their REST API is switched on, and ten calls change something
 that is then seen over HTTP.
 Exits with 1 if any site fails.

@@ -21,7 +21,7 @@ from typing import Any
 from tests.sites.site import OWN, PASSWORD, USERS, Interface, Site
 
 HERE = Path(__file__).parent
-# What docs/installation.md tells everybody to add.
+# What docs/start/installation.md tells everybody to add.
 SETTINGS = """
 INSTALLED_APPS = [*INSTALLED_APPS, {apps}]
 MCP_BRIDGE = {bridge!r}
@@ -31,7 +31,7 @@ from django.urls import include, path
 urlpatterns = [path("", include("mcp_bridge.urls")), *urlpatterns]
 """
 SOURCE = "mcp_bridge.sources.modernrpc.ModernRPCSource"
-# On SQLite, as docs/installation.md says too.
+# On SQLite, as docs/start/installation.md says too.
 SQLITE = """
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"].setdefault("OPTIONS", {})["transaction_mode"] = "IMMEDIATE"
@@ -145,7 +145,7 @@ class Run:
         self.manage("migrate", "-v", "0")
 
     def install(self) -> None:
-        """Do what docs/installation.md says, and add the file of the ten procedures, if any."""
+        """Follow docs/start/installation.md, and add the file of the ten procedures, if any."""
         sources = dict(self.interface.sources)
         if self.site.procedures:
             shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")

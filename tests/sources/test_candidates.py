@@ -372,15 +372,13 @@ def test_the_command_prints_candidates_and_builds_none(own: type[OwnSource]) -> 
     assert printed("--candidates") == (
         "one\n    source: own\n    access: authenticated users\n"
         "two\n    source: own\n    access: authenticated users\n"
-        "\n2 candidates, 0 of them switched on in the admin.\n"
+        "\n2 candidates, 0 of them enabled in the admin.\n"
     )
     assert own.built == []
     set_tool("two", chosen=True)
     text = printed("--candidates")
-    assert (
-        "two\n    source: own\n    access: authenticated users\n    state:  switched on\n" in text
-    )
-    assert "2 candidates, 1 of them switched on in the admin." in text
+    assert "two\n    source: own\n    access: authenticated users\n    state:  enabled\n" in text
+    assert "2 candidates, 1 of them enabled in the admin." in text
 
 
 def test_the_command_gives_them_as_json(settings: Any) -> None:
@@ -401,11 +399,11 @@ def test_the_command_gives_them_as_json(settings: Any) -> None:
 def test_a_person_who_asks_why_a_tool_is_missing_is_told_of_candidates(
     own: type[OwnSource], user: Any
 ) -> None:
-    assert (why_missing("one", user) or "").startswith("It is a candidate, off until")
+    assert (why_missing("one", user) or "").startswith("It is a candidate, disabled until")
     own.raises.append(ValueError("It has no table."))
     set_tool("one", chosen=True)
     assert why_missing("one", user) == (
-        "It is a candidate that can be no tool now: It has no table."
+        "It is a candidate that cannot be built now: It has no table."
     )
 
 

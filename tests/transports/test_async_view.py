@@ -137,7 +137,7 @@ def test_bad_input_is_refused_alike(sender: CheckedClient, body: bytes, quiet: N
 def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
     response = Door(None).generic(verb, path)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
-    assert b" takes POST alone." in response.content or verb == "HEAD"
+    assert b" accepts only POST." in response.content or verb == "HEAD"
 
 
 @pytest.mark.parametrize(

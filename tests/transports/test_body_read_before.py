@@ -135,7 +135,7 @@ def test_body_read_and_not_kept_is_named(
     message = client.message("ping")
     response = client.send(json.dumps(message).encode(), client.mirrored(message))
     refused(response, 200, -32603)
-    assert "read request.body instead" in caplog.text
+    assert "read request.body, which Django keeps" in caplog.text
 
 
 class SignedAuthentication(BaseAuthentication):

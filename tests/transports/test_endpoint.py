@@ -42,7 +42,7 @@ def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
     sent = {"Accept": "text/event-stream", "Origin": "http://testserver"}
     response = Client().generic(verb.replace("post", "POSTS"), path, body, JSON, headers=sent)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
-    assert b" takes POST alone." in response.content or verb == "HEAD"
+    assert b" accepts only POST." in response.content or verb == "HEAD"
     assert "Location" not in response.headers
     assert not any(name.startswith("Access-Control") for name in response.headers)
 
@@ -59,11 +59,11 @@ METADATA = "https://example.com/.well-known/oauth-protected-resource/mcp"
 @pytest.mark.parametrize(
     ("options", "path", "how"),
     [
-        ({}, "/mcp", "in the header Authorization, such as: Bearer TOKEN."),
-        ({}, "/mcp/", "in the header Authorization, such as: Bearer TOKEN."),
+        ({}, "/mcp", "in the Authorization header, such as: Bearer TOKEN."),
+        ({}, "/mcp/", "in the Authorization header, such as: Bearer TOKEN."),
         ({"RESOURCE": "https://example.com/mcp"}, "/mcp", "Bearer TOKEN."),
-        (LOGIN, "/mcp", f"has to log in, as {METADATA} says."),
-        (LOGIN, "/mcp/reading", f"has to log in, as {METADATA}/reading says."),
+        (LOGIN, "/mcp", f"must log in, as {METADATA} describes."),
+        (LOGIN, "/mcp/reading", f"must log in, as {METADATA}/reading describes."),
     ],
 )
 def test_get_of_the_old_transport_tells_how_to_log_in(
@@ -75,7 +75,7 @@ def test_get_of_the_old_transport_tells_how_to_log_in(
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
     assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
     told = response.content.decode()
-    assert told.startswith("This MCP endpoint takes POST alone. ")
+    assert told.startswith("This MCP endpoint accepts only POST. ")
     assert told.endswith(f"{how}\n")
 
 

@@ -3,7 +3,7 @@ The direct lane: serve the endpoint's URL under ASGI without Django's handler an
 
     application = MCPApplication(get_asgi_application())
 
-See docs/direct-lane.md for the features that it omits.
+See docs/operate/direct-lane.md for the features that it omits.
 """
 
 from __future__ import annotations

@@ -14,26 +14,26 @@ from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
 from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.records.rows import flush, restore
 
-# Deleted in one statement, so that none holds the table for long.
+# Deleted in batches, so that the table is not locked for long.
 _AT_ONCE: Final = 10_000
 
 
 class Command(TablesCommand):
     help = (
-        "Delete old records of calls, and calls that were decided long ago (prune), settle the "
-        "records of killed processes (reap), or write those that the log calls lost (restore)."
+        "Delete old records of calls and old decided calls (prune), settle the records of killed "
+        "processes (reap), or write lost records from the log (restore)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         does = parser.add_subparsers(dest="does", required=True)
-        prune = does.add_parser("prune", help="Delete what is older.")
+        prune = does.add_parser("prune", help="Delete older records.")
         prune.add_argument("--older-than", metavar="AGE", required=True, help="Such as 90d.")
-        text = 'Turn "started" into "unknown" for calls that began longer ago.'
+        text = 'Set the outcome of older "started" calls to "unknown".'
         reap = does.add_parser("reap", help=text)
         text = "Longer than any call takes, such as 10m (default: 1h)."
         reap.add_argument("--older-than", metavar="AGE", default="1h", help=text)
         lost = does.add_parser(
-            "restore", help="Write the records that a log calls lost, unless they are there."
+            "restore", help="Write the lost records from a log, unless they exist."
         )
         lost.add_argument(
             "log",
@@ -65,35 +65,35 @@ class Command(TablesCommand):
             except ValueError:
                 others += 1
         self.stdout.write(
-            f"{count} records restored; {others} lines have none that this site signed."
+            f"{count} records restored; {others} lines without a record signed by this site."
         )
         if failed:
             raise CommandError(
-                f"{failed} records could not be written. What is there is not written twice: "
-                "the same log can be read again."
+                f"{failed} records could not be written. Run the command again with the same log; "
+                "existing records are not duplicated."
             )
 
     def _forget(self, does: str, older_than: str) -> None:
-        """Delete what is older, or settle it."""
+        """Delete or settle older records."""
         before = timezone.now() - duration(older_than)
         flush()
         rows = ToolCallRecord.objects.using(router.db_for_write(ToolCallRecord))
         old = rows.filter(started_at__lt=before)
         if does == "reap":
             count = old.filter(outcome=Outcome.STARTED).update(outcome=Outcome.UNKNOWN)
-            self.stdout.write(f'{count} started before {before:%Y-%m-%d %H:%M}: now "unknown".')
+            self.stdout.write(f'{count} started before {before:%Y-%m-%d %H:%M} set to "unknown".')
             return
         records = _delete(old)
         calls = _delete(PendingCall.settled(before, using=router.db_for_write(PendingCall)))
         states = UsedState.forget(using=router.db_for_write(UsedState))
         self.stdout.write(
             f"{records} records and {calls} decided calls from before {before:%Y-%m-%d %H:%M} "
-            f"deleted, and {states} used answers that are too old to be sent again."
+            f"deleted, and {states} used answers that have expired."
         )
 
 
 def _delete(rows: QuerySet[Model]) -> int:
-    """Delete the rows, some at a time, and return how many there were."""
+    """Delete the rows in batches; return how many there were."""
     count = 0
     while keys := list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]):
         count += rows.filter(pk__range=(keys[0], keys[-1])).delete()[0]

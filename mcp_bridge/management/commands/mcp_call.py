@@ -21,13 +21,13 @@ _CLIENT: Final = Client(info={"name": "manage.py mcp_call", "version": mcp_bridg
 class Command(TablesCommand):
     help = (
         "Call a tool in this process, without HTTP, and print its result (MCP CallToolResult) as "
-        "JSON. Fails where there is no result, or where that is an error."
+        "JSON. Fails without a result, or if the result is an error."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="The tool's name.")
         parser.add_argument("arguments", nargs="?", default="{}", help="The arguments, as JSON.")
-        parser.add_argument("--user", help="Whom to call as (default: an anonymous caller).")
+        parser.add_argument("--user", help="The user to call as (default: anonymous).")
         parser.add_argument(
             "--revision",
             default=LATEST.version,
@@ -40,7 +40,7 @@ class Command(TablesCommand):
     ) -> None:
         self.warn_of_settings()
         try:
-            # This says at which column; decode() refuses what only a lenient reader accepts.
+            # Reports the column; decode() also rejects what lenient parsers accept.
             json.loads(arguments)
             sent = decode(arguments.encode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError, ProtocolError) as error:

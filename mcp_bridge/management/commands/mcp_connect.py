@@ -11,8 +11,8 @@ from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection
 class Command(BaseCommand):
     requires_system_checks = ()
     help = (
-        "Print what to enter in a client so that it reaches this site. TOKEN stands for the token, "
-        "which “mcp_token create” issues."
+        "Print the settings that connect a client to this site. TOKEN is a placeholder for a "
+        "token, which “mcp_token create” issues."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"Of {', '.join(keys)}.")
         parser.add_argument("--url", help="The address of the endpoint (default: RESOURCE).")
         parser.add_argument(
-            "--login", action="store_true", help="Without a token: the client's user logs in."
+            "--login", action="store_true", help="Use a login in the client instead of a token."
         )
 
     def handle(
@@ -29,19 +29,17 @@ class Command(BaseCommand):
         url = url or conf.RESOURCE
         if not url:
             raise CommandError(
-                "The address of the endpoint is not known: give it with --url, or write it into "
-                'the setting RESOURCE, such as "https://example.com/mcp".'
+                "The address of the endpoint is unknown: pass --url, or set "
+                'MCP_BRIDGE["RESOURCE"], such as "https://example.com/mcp".'
             )
-        known = {
-            client.key: (client, steps)
-            for client, steps in Connection(url, "" if login else TOKEN).clients
-        }
+        connection = Connection(url, "", True) if login else Connection(url, TOKEN)
+        known = {each.client.key: each for each in connection.clients}
         if unknown := [name for name in clients if name not in known]:
             way = " with a login" if login else ""
             raise CommandError(
-                f"There are no steps{way} for {', '.join(unknown)}, but for {', '.join(known)}."
+                f"Cannot connect{way}: {', '.join(unknown)}. Supported: {', '.join(known)}."
             )
-        for client, steps in (known[key] for key in clients or known):
-            self.stdout.write(self.style.MIGRATE_HEADING(client.title))
-            for where, code in steps:
+        for each in (known[key] for key in clients or known):
+            self.stdout.write(self.style.MIGRATE_HEADING(each.client.title))
+            for where, code in [*each.login, *each.token]:
                 self.stdout.write(f"{where}\n\n{code}\n\n")

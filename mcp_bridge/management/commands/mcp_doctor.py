@@ -12,37 +12,37 @@ from mcp_bridge.management.doctor import LEVELS, Finding, examined
 
 class Command(BaseCommand):
     help = (
-        "Examine the site and try its endpoint as a client would: each finding with its remedy. "
-        "Fails where there is an error."
+        "Check the site and try its endpoint like a client; prints each finding and its remedy. "
+        "Fails if there is an error."
     )
-    # They are findings here, and so are migrations.
+    # System checks and migrations are findings here.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--url",
-            help="The endpoint as clients reach it, such as https://example.com/mcp (default: in "
+            help="The endpoint's public address, such as https://example.com/mcp (default: in "
             "this process, without the network).",
         )
         parser.add_argument(
             "--token",
-            help='A credential: a bearer token, or a whole Authorization header ("Token abc").',
+            help='A credential: a bearer token, or a full Authorization header ("Token abc").',
         )
-        parser.add_argument("--user", help="In this process: whom to try as, without a token.")
+        parser.add_argument("--user", help="In this process: the user to try as, without a token.")
         parser.add_argument(
-            "--timeout", type=float, default=15, help="Of the network, in seconds (default: 15)."
+            "--timeout", type=float, default=15, help="Network timeout in seconds (default: 15)."
         )
-        parser.add_argument("--json", action="store_true", help="As JSON.")
+        parser.add_argument("--json", action="store_true", help="Print as JSON.")
 
     def handle(
         self, *, url: str | None, token: str | None, user: str | None, **options: Any
     ) -> None:
         if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc):
-            raise CommandError(f"{url!r} is no address: give one such as https://example.com/mcp.")
+            raise CommandError(f"Invalid address {url!r}: use one such as https://example.com/mcp.")
         if url and user:
-            raise CommandError("--user is for the test in this process: with --url give --token.")
+            raise CommandError("--user works only in this process; with --url, pass --token.")
         if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
-            raise CommandError("The token cannot stand in a header: is all of it a token?")
+            raise CommandError("The token is not valid in a header; check for copy errors.")
         found: list[tuple[str, Finding]] = []
         for area, finding in examined(url, token, user, options["timeout"]):
             found.append((area, finding))
@@ -58,4 +58,4 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"\nErrors: {counts['error']}, warnings: {counts['warning']}.")
         if counts["error"]:
-            raise CommandError(f"Errors that must be mended: {counts['error']}.")
+            raise CommandError(f"Errors to fix: {counts['error']}.")

@@ -23,17 +23,15 @@ _ACTIONS = ("list", "approve", "refuse")
 
 class Command(TablesCommand):
     help = (
-        "List the calls that wait for a person's approval, or approve or refuse one of them, by "
-        "the same rules as the admin's pages."
+        "List the calls pending approval, or approve or refuse one of them, by the same rules as "
+        "the admin."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("action", nargs="?", default="list", choices=_ACTIONS)
-        parser.add_argument("number", nargs="?", type=int, help="Which call, as “list” shows it.")
-        parser.add_argument(
-            "--user", help=f"Who decides: a user with the permission {DECIDE}. Kept on record."
-        )
-        parser.add_argument("--reason", default="", help="Why it is refused: its caller reads it.")
+        parser.add_argument("number", nargs="?", type=int, help="A call's number, from “list”.")
+        parser.add_argument("--user", help=f"The user who decides; requires {DECIDE}. Recorded.")
+        parser.add_argument("--reason", default="", help="Reason of a refusal, for its caller.")
         parser.add_argument("--json", action="store_true", help="Print as JSON.")
 
     def handle(self, *, action: str, number: int | None, json: bool, **options: Any) -> None:
@@ -41,12 +39,12 @@ class Command(TablesCommand):
         rows = rows.select_related("user", "decided_by").order_by("asked_at", "pk")
         if number is None:
             if action != "list":
-                raise CommandError("Which call? Give the number that `mcp_pending` shows of it.")
+                raise CommandError("The number of a call is required: see `mcp_pending`.")
             self._list(list(rows.filter(status=PendingCall.Status.WAITING)), json)
             return
         pending = rows.filter(pk=number).first()
         if pending is None:
-            raise CommandError(f"There is no call {number}: see `mcp_pending`.")
+            raise CommandError(f"Unknown call {number}: see `mcp_pending`.")
         text = (
             ""
             if action == "list"
@@ -60,14 +58,14 @@ class Command(TablesCommand):
             self.stderr.write(self.style.SUCCESS(text))
 
     def _decide(self, pending: PendingCall, action: str, name: str | None, reason: str) -> str:
-        """Write the decision, and return the message on it. Raises CommandError."""
+        """Save the decision; return the message about it. Raises CommandError."""
         if name is None:
-            raise CommandError(f"Who decides? Give --user, somebody with {DECIDE}.")
+            raise CommandError(f"--user is required: a user with the permission {DECIDE}.")
         user = named_user(name)
         if not user.is_active or any(lacking(user, [DECIDE])):
-            raise CommandError(f"{name} may not decide: it takes the permission {DECIDE}.")
+            raise CommandError(f"{name} may not decide: this requires {DECIDE}.")
         if pending.status != PendingCall.Status.WAITING:
-            raise CommandError(f"Call {pending.pk} does not wait: {_decision(pending)}.")
+            raise CommandError(f"Call {pending.pk} is not pending: {_decision(pending)}.")
         decided = approve(pending, user) if action == "approve" else refuse(pending, user, reason)
         text, level = decided
         if level != constants.SUCCESS:
@@ -84,11 +82,11 @@ class Command(TablesCommand):
         aside = sum(1 for each in calls if obstacle_to(each))
         waiting = len(calls) - aside
         more = f" {aside} can no longer be approved." if aside else ""
-        self.stdout.write(f"{waiting} call{'s' * (waiting != 1)} waiting.{more}")
+        self.stdout.write(f"{waiting} call{'s' * (waiting != 1)} pending.{more}")
 
     def _show(self, pending: PendingCall) -> None:
         tool = registry.snapshot.tools.get(pending.tool)
-        client = f", with a client that calls itself {pending.client}" if pending.client else ""
+        client = f", with the client {pending.client}" if pending.client else ""
         age = timesince(pending.asked_at).replace("\xa0", " ")
         described = str(tool.description if tool else "").splitlines()
         lines = [f"asked by {_name(pending.user)} {age} ago{client}", *map(printable, described)]
@@ -118,11 +116,11 @@ def _described(pending: PendingCall) -> dict[str, object]:
 
 
 def _decision(pending: PendingCall) -> str:
-    """Return what was decided, by whom and when, in a line."""
+    """Return the decision, its user and its time in one line."""
     reason = f": {printable(pending.reason)}" if pending.reason else ""
     by = f"by {_name(pending.decided_by)}, {pending.decided_at:%Y-%m-%d %H:%M}"
     return f"{pending.get_status_display()} ({by}){reason}"
 
 
 def _name(user: AbstractBaseUser | None) -> str:
-    return "somebody who is gone" if user is None else printable(user.get_username())
+    return "deleted user" if user is None else printable(user.get_username())

@@ -19,39 +19,39 @@ from mcp_bridge.registry.listing import DEFAULT, members, title_of
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of, with_settings
 
-# The tokens of each tool that is on, by the title of the list that it is in.
+# The tokens of each enabled tool, by the title of its list.
 Lengths = dict[str, list[int]]
 
 
 class Command(TablesCommand):
     help = (
-        "List the tools: from which file and line, who may use them, whether they are on, how many "
-        "tokens of a model they take, and what is left out and why."
+        "List the tools: their source, who may use them, whether they are enabled, how many tokens "
+        "of a model they use, and which are omitted and why."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--user", help="Only what this user may see and call, and why the rest is missing."
+            "--user", help="List only what this user may see and call, and why others are missing."
         )
         parser.add_argument(
             "--candidates",
             action="store_true",
-            help="Instead, the operations without a mark that an administrator may switch on, none "
-            "of which is built.",
+            help="Instead, list the unmarked operations that an administrator may enable, without "
+            "building them.",
         )
-        parser.add_argument("--toolset", help="Only the tools of this toolset.")
-        parser.add_argument("--json", action="store_true", help="As JSON, schemas included.")
+        parser.add_argument("--toolset", help="List only the tools of this toolset.")
+        parser.add_argument("--json", action="store_true", help="Print as JSON, including schemas.")
         parser.add_argument(
             "--lint",
             action="store_true",
-            help="Instead, what strict clients refuse in the definitions, and what those cost. "
-            "Fails where there is something, so that it can stand in a build.",
+            help="Instead, report what strict clients reject in the definitions, and their size. "
+            "Fails if there are findings, for use in CI.",
         )
         parser.add_argument(
             "--fail-level",
             default="WARNING",
             choices=["CRITICAL", "ERROR", "WARNING", "INFO"],
-            help="The least serious kind of finding that makes --lint fail (default: WARNING).",
+            help="The lowest level of finding that makes --lint fail (default: WARNING).",
         )
 
     def handle(self, *, user: str | None, toolset: str | None, json: bool, **options: Any) -> None:
@@ -121,12 +121,12 @@ class Command(TablesCommand):
             return
         for each in offered:
             source = ", ".join(filter(None, (each.source_alias, each.source)))
-            self._write(each, source, "switched on" * (each.name in discovered.tools))
+            self._write(each, source, "enabled" * (each.name in discovered.tools))
         on = len(discovered.candidates.keys() & discovered.tools.keys())
-        self.stdout.write(f"\n{len(offered)} candidates, {on} of them switched on in the admin.")
+        self.stdout.write(f"\n{len(offered)} candidates, {on} of them enabled in the admin.")
 
     def _write(self, tool: Tool, source: str, state: str) -> None:
-        """Write what is to be said of a tool."""
+        """Print the details of a tool."""
         self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
         self.stdout.write(f"    source: {source}\n    access: {tool.access.words}")
         if hints := ", ".join(name for name, is_so in tool.annotations.items() if is_so):
@@ -137,7 +137,7 @@ class Command(TablesCommand):
     def _write_lengths(self, lengths: Lengths) -> None:
         for name, sizes in lengths.items():
             self.stdout.write(
-                f"{name}: {len(sizes):,} on, about {sum(sizes):,} tokens (bytes / 4)."
+                f"{name}: {len(sizes):,} enabled, about {sum(sizes):,} tokens (bytes / 4)."
             )
 
     def _report(
@@ -151,7 +151,7 @@ class Command(TablesCommand):
             found += lint_list(name, len(sizes), sum(sizes))
         shown = [message for message in found if not message.is_silenced()]
         for message in shown:
-            # Django's levels are those of logging.
+            # Django's levels equal those of logging.
             kind = logging.getLevelName(message.level)
             self.stdout.write(f"{kind} {message.id}: {message.msg}\n    {message.hint}")
         for row in sorted(rows, key=lambda row: -row.tokens):
@@ -159,11 +159,11 @@ class Command(TablesCommand):
         self._write_lengths(lengths)
         grave = sum(message.level >= level for message in shown)
         if grave:
-            raise CommandError(f"{grave} of {len(shown)} findings must be mended.")
+            raise CommandError(f"{grave} of {len(shown)} findings must be fixed.")
 
 
 class Row(NamedTuple):
-    """A tool with its status, the tokens that it takes as it is served, and its toolsets."""
+    """A tool with its status, its size in tokens as served, and its toolsets."""
 
     tool: Tool
     status: ToolStatus

@@ -1,21 +1,13 @@
 /* Switches a tool in the list at once. Without it, the ticks of the list are saved by its button. */
 "use strict";
 {
+    const toast = document.createElement("div");
+    toast.className = "mcp-toast";
+    toast.setAttribute("role", "status");
+
     const say = (text, button) => {
-        const list = document.querySelector("ul.messagelist") ?? document.createElement("ul");
-        if (!list.isConnected) {
-            list.className = "messagelist";
-            (document.getElementById("content") ?? document.getElementById("changelist")
-                ?? document.querySelector("[data-mcp-failed]")).before(list);
-        }
-        list.setAttribute("aria-live", "polite");
-        const item = document.createElement("li");
-        item.className = button ? "success" : "error";
-        item.textContent = `${text} `;
-        if (button) {
-            item.append(button);
-        }
-        list.replaceChildren(item);
+        toast.classList.toggle("mcp-toast-error", !button);
+        toast.replaceChildren(text, ...(button ? [button] : []));
     };
 
     const set = async (tick, token, failed) => {
@@ -64,6 +56,7 @@
         if (!form) {
             return;
         }
+        document.body.append(toast);
         for (const tick of results.querySelectorAll("input[data-mcp-switch]")) {
             // What a browser kept of a page that was left is not what holds.
             tick.checked = tick.defaultChecked;

@@ -380,8 +380,8 @@ def test_a_class_without_issuer_or_audience_lets_nobody_in_and_says_so(
 
 
 def documented(name: str, **attributes: Any) -> type[JWTAuthentication]:
-    """A class of docs/jwt.md, but with these attributes; what it says of its issuer is kept."""
-    base: type[JWTAuthentication] = run("jwt", f"class {name}")[name]
+    """Return a class of docs/access/jwt.md with these attributes; its issuer is kept."""
+    base: type[JWTAuthentication] = run("access/jwt", f"class {name}")[name]
     return type(name, (base,), attributes)
 
 

@@ -203,7 +203,7 @@ def test_an_address_that_is_not_the_endpoints_is_an_error() -> None:
 def test_a_site_without_the_endpoint_is_an_error(settings: Any) -> None:
     serve(settings, where)
     settings.ROOT_URLCONF.urlpatterns.clear()
-    with pytest.raises(ImproperlyConfigured, match="No address of the URLconf"):
+    with pytest.raises(ImproperlyConfigured, match="The URLconf does not serve"):
         direct()
 
 

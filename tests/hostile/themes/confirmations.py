@@ -14,8 +14,8 @@ ERAS = (MODERN,)
 YES = {"confirm": {"action": "accept", "content": {"confirm": True}}}
 ASKS = meta(CAPABILITIES, {"elicitation": {}})
 ASKED = Answered(kind="input_required", runs=0)
-WAITS = Answered(is_error=True, runs=0, text="needs the approval of a person")
-NOT_AGREED = Answered(is_error=True, runs=0, text="did not agree")
+WAITS = Answered(is_error=True, runs=0, text="requires a person's approval")
+NOT_AGREED = Answered(is_error=True, runs=0, text="and declined")
 
 
 def answered(

@@ -1,5 +1,5 @@
 """
-The table "Django kinds" of docs/schemas.md, row by row, through the endpoint.
+The table "Django kinds" of docs/tools/schemas.md, row by row, through the endpoint.
 
 What a row has in detail (every field of a form, every lookup) is tested with its kind.
 """
@@ -25,7 +25,7 @@ from tests.schemas.django.test_serializers import LineSerializer
 from tests.schemas.kinds import nullable
 from tests.support.serving import giving, messages, names, served
 
-DOCS = Path(__file__).parents[3] / "docs" / "schemas.md"
+DOCS = Path(__file__).parents[3] / "docs" / "tools" / "schemas.md"
 BY_ID = {"type": "integer", "description": "The id of a section."}
 BY_SLUG = {"type": "string", "maxLength": 60, "description": "The slug of a section."}
 SIGNUP = {"name": "Ada", "age": 36, "plan": "f", "terms": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -431,7 +432,7 @@ def test_the_three_lines_of_the_readme_make_tools(settings: Any) -> None:
     example: dict[str, Any] = {}
     blocks = [each["text"] for each in BLOCK.finditer(PAGES["README.md"])]
     (code,) = (each for each in blocks if '"ticket-*"' in each)
-    exec(code, example)
+    exec(dedent(code), example)
     router = SimpleRouter()
     router.register("tickets", views.SectionView, basename="ticket")
     settings.MCP_BRIDGE = example["MCP_BRIDGE"]

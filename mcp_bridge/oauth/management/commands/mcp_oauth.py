@@ -9,18 +9,18 @@ from mcp_bridge.management.base import TablesCommand, duration
 
 
 class Command(TablesCommand):
-    help = "Clean up after the clients that log in by OAuth."
+    help = "Clean up tokens and clients of OAuth logins."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)
         prune = commands.add_parser(
             "prune",
-            help="Delete expired tokens, and clients that made themselves known and are not used.",
+            help="Delete expired tokens and unused self-registered clients.",
         )
         prune.add_argument(
             "--unused",
             default="30d",
-            help="How long ago a client registered that has never been used; 30d by default.",
+            help="Minimum age of never-used clients to delete (default: 30d).",
         )
 
     def handle(self, *, command: str, **options: object) -> None:
@@ -38,7 +38,7 @@ class Command(TablesCommand):
             created__lt=timezone.now() - duration(unused),
             mcp_uses__isnull=True,
         )
-        # Who is being let in just now has a code or a token, and no use yet.
+        # A client that is connecting right now has a code or a token, but no use yet.
         for kind in (
             models.get_grant_model(),
             models.get_access_token_model(),

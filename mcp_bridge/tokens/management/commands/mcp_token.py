@@ -19,15 +19,15 @@ class Command(TablesCommand):
         commands = parser.add_subparsers(dest="command", required=True)
         create = commands.add_parser("create", help="Issue a token and print its secret, once.")
         create.add_argument("user", help="The user's name, as used to log in.")
-        create.add_argument("--name", required=True, help="What uses the token.")
-        create.add_argument("--expires", help="After how long, such as 12h, 90d or 4w.")
+        create.add_argument("--name", required=True, help="The program that uses the token.")
+        create.add_argument("--expires", help="Expire after this time, such as 12h, 90d or 4w.")
         for noun in ("scope", "tool"):
             text = f"Limit it to this {noun}; may be repeated."
             create.add_argument(f"--{noun}", action="append", help=text)
         listed = commands.add_parser("list", help="List the tokens.")
-        listed.add_argument("--user", help="Only those of one user.")
+        listed.add_argument("--user", help="List only the tokens of this user.")
         revoke = commands.add_parser("revoke", help="Revoke a token.")
-        revoke.add_argument("id", type=int, help="The number that “list” shows.")
+        revoke.add_argument("id", type=int, help="The number shown by “list”.")
 
     def handle(self, *, command: str, **options: object) -> None:
         getattr(self, command)(**options)
@@ -43,7 +43,7 @@ class Command(TablesCommand):
             scopes=limits["scope"],
             tools=limits["tool"],
         )
-        self.stderr.write(f"Token {token.pk} for {user}. It is not shown again:")
+        self.stderr.write(f"Token {token.pk} for {user}. It will not be shown again:")
         self.stdout.write(secret)
 
     def list(self, *, user: str | None, **options: object) -> None:
@@ -67,6 +67,6 @@ class Command(TablesCommand):
     def revoke(self, *, id: int, **options: object) -> None:
         token = Token.objects.filter(pk=id).first()
         if token is None:
-            raise CommandError(f"There is no token {id}: see mcp_token list.")
+            raise CommandError(f"Unknown token {id}: see mcp_token list.")
         token.revoke()
-        self.stdout.write(f"Token {id} ({token.name}) is revoked.")
+        self.stdout.write(f"Token {id} ({token.name}) was revoked.")
