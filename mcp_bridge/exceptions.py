@@ -64,7 +64,7 @@ class Declined(ToolError):
 
 class InputRequired(BaseException):
     """
-    Ends a call with requests that the client has to answer before the tool runs again.
+    An interruption of a call by requests that the client has to answer before the tool runs again.
 
     ``requests`` maps keys that the tool chooses to requests; ``context.input_responses`` has the
     answers by the same keys when the tool runs again. ``tool_state`` is any JSON value, returned

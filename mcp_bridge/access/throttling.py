@@ -51,7 +51,7 @@ _local: Final = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES":
 
 class ToolRateThrottle(BaseThrottle):
     """
-    Counts the calls of each tool by each caller, exactly, in fixed windows.
+    A throttle that counts the calls of each tool by each caller, exactly, in fixed windows.
 
     ``cache`` stores the counts and ``timer`` is the clock, as in DRF's SimpleRateThrottle.
     ``rate`` is the rate of the tool last called. Each subclass counts separately.
@@ -104,7 +104,7 @@ class ToolRateThrottle(BaseThrottle):
 
 
 class CredentialRateThrottle(ToolRateThrottle):
-    """Counts by credential, even if several belong to one user."""
+    """A ToolRateThrottle that counts by credential, even if several belong to one user."""
 
     def get_caller(self, context: Context) -> tuple[str, str]:
         if context.auth is not None:
@@ -153,7 +153,7 @@ def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -
 
 @dataclass
 class CircuitBreaker:
-    """Until when this process skips a cache, and when it last logged an error of it."""
+    """The time until which a cache is skipped, and that of its last logged error."""
 
     until: float = -math.inf
     warned: float = -math.inf

@@ -1,4 +1,4 @@
-"""Tools as they are shown to those who decide on them: who can use them, and what has changed."""
+"""Tools as shown for approval: who can use them, and what has changed."""
 
 from __future__ import annotations
 
@@ -26,47 +26,47 @@ from mcp_bridge.registry.fingerprints import differences
 
 # The most characters of a value in the history.
 _MOST_CHARACTERS: Final = 80
-# Texts of more words than this are compared line by line, and of more lines not at all.
+# Longer texts (in words) are compared line by line, and texts with more lines not at all.
 _WORDS: Final = 2_000
 
 _MEMBERS: Final[Mapping[str, Promise]] = {
     "_meta": _("data for clients"),
     "annotations": _("hints"),
     "annotations.destructiveHint": _("hint: deletes"),
-    "annotations.idempotentHint": _("hint: repeatable"),
-    "annotations.openWorldHint": _("hint: reaches outside"),
-    "annotations.readOnlyHint": _("hint: reads"),
-    "conditions": _("conditions of the code for a caller"),
-    "confirm": _("a person has to agree to each call"),
+    "annotations.idempotentHint": _("hint: idempotent"),
+    "annotations.openWorldHint": _("hint: external systems"),
+    "annotations.readOnlyHint": _("hint: read-only"),
+    "conditions": _("access conditions in code"),
+    "confirm": _("requires confirmation"),
     "description": _("description"),
     "icons": _("icons"),
     "inputSchema": _("parameters"),
     "name": _("name"),
     "outputSchema": _("result"),
-    "permissions": _("permissions that a caller needs"),
-    "precheck": _("check of each call before it runs"),
-    "public": _("open to everybody, signed in or not"),
-    "scopes": _("scopes that a credential needs"),
-    "target": _("where calls go"),
-    "throttle": _("how often a caller may call it"),
+    "permissions": _("required permissions"),
+    "precheck": _("check before each call"),
+    "public": _("public, no login required"),
+    "scopes": _("required scopes"),
+    "target": _("target of calls"),
+    "throttle": _("rate limit per caller"),
     "title": _("title"),
 }
 _KEYWORDS: Final[Mapping[str, Promise]] = {
     **LIMITS,
     "$ref": _("shared definition"),
-    "additionalProperties": _("whether others are taken"),
-    "allOf": _("all of these kinds"),
-    "anyOf": _("one of these kinds"),
+    "additionalProperties": _("additional members allowed"),
+    "allOf": _("all of these types"),
+    "anyOf": _("one of these types"),
     "const": _("the only value"),
     "default": _("default"),
     "description": _("description"),
     "enum": _("allowed values"),
     "examples": _("examples"),
-    "items": _("kind of each item"),
-    "oneOf": _("exactly one of these kinds"),
-    "prefixItems": _("kinds of the items, in order"),
+    "items": _("type of each item"),
+    "oneOf": _("exactly one of these types"),
+    "prefixItems": _("types of the items, in order"),
     "properties": _("members"),
-    "required": _("which are required"),
+    "required": _("required members"),
     "title": _("title"),
     "type": _("type"),
 }
@@ -74,14 +74,14 @@ _MEMBER_OF: Final = _("%(what)s: %(member)s")
 
 
 class Piece(NamedTuple):
-    """A part of a text; ``marked`` where the other text has something else."""
+    """A part of a text; ``marked`` if the other text differs here."""
 
     text: str
     marked: bool = False
 
 
 class Change(NamedTuple):
-    """One thing that has changed. ``before`` or ``now`` is None where it is not there."""
+    """One change. ``before`` or ``now`` is None if the value is absent."""
 
     what: str
     path: str
@@ -90,38 +90,38 @@ class Change(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A tool as it is shown to somebody who decides on it; without an audience if it is gone."""
+    """A tool as shown for approval; ``audience`` is None if the tool is gone."""
 
     entry: Entry
     audience: Audience | None
-    # The permissions that a caller needs, and what they are called.
+    # Names and titles of the required permissions.
     needed: Sequence[tuple[str, str]]
 
     @property
     def warning(self) -> str:
-        """A warning if nobody can use it, or all can and it may change data; else ""."""
+        """A warning if no one can use it, or everyone can and it may change data; else ""."""
         return cell("warning", {"tool": self.entry.shown, "audience": self.audience})
 
     @property
     def changes(self) -> list[Change]:
-        """What has changed since it was approved; nothing where it is new."""
+        """The changes since the last approval; empty for a new tool."""
         setting = self.entry.setting
         if not setting.fingerprint:
             return []
         return changes(setting.approved, self.entry.canonical_definition)
 
     def users(self, request: HttpRequest) -> list[tuple[object, str]]:
-        """Return keys and names of the first users who can, for those who may view users."""
+        """Return keys and names of the first users who can use it, for those who may view users."""
         return named(self.audience) if self.audience and may_view_users(request) else []
 
     @property
     def raw(self) -> str:
-        """All that is approved, as JSON text."""
+        """The definition to approve, as JSON text."""
         return json.dumps(json.loads(self.entry.canonical_definition), indent=2, ensure_ascii=False)
 
     @property
     def effect(self) -> tuple[str, int]:
-        """A message after a change of its settings, with its level: who can use it now."""
+        """A message after a settings change, with its level: who can use the tool now."""
         entry, values = self.entry, {"name": self.entry.setting.name}
         if not entry.setting.enabled:
             return gettext("“%(name)s” is disabled.") % values, constants.SUCCESS
@@ -137,7 +137,7 @@ class Definition(NamedTuple):
 
 
 def definitions(entries: Iterable[Entry]) -> list[Definition]:
-    """Return entries as they are shown; at most seven queries."""
+    """Return the entries as definitions; at most seven queries."""
     found = [(entry, entry.shown.access if entry.shown else None) for entry in entries]
     rules = {rule for _entry, rule in found if rule}
     audiences = Audiences(rules)
@@ -151,7 +151,7 @@ def definitions(entries: Iterable[Entry]) -> list[Definition]:
 
 
 def changed(label: str, before: object, now: object) -> str:
-    """Return a value before and now: "Enabled: on → off"."""
+    """Return a change of a value: "Enabled: on → off"."""
     values = {"name": capfirst(label), "before": _written(before), "now": _written(now)}
     return gettext("%(name)s: %(before)s → %(now)s") % values
 
@@ -171,7 +171,7 @@ def changes(old: str, new: str) -> list[Change]:
     """Return the changes between two canonical definitions, given as JSON text."""
     documents, found = [json.loads(old), json.loads(new)], []
     for each in differences(old, new):
-        # Both have the object in which they differ, and one may lack the member.
+        # The parents are in both; one may lack the member.
         *above, name = each.names
         before, now = (
             _described(value, each.names) if name in reduce(getitem, above, document) else None
@@ -182,7 +182,7 @@ def changes(old: str, new: str) -> list[Change]:
 
 
 def _describe_path(path: Sequence[str]) -> str:
-    """Return words for the path of a member, such as "parameter slug: maximum length"."""
+    """Return a member's path in words, such as "parameter slug: maximum length"."""
     member = _MEMBERS.get(".".join(path))
     if member is not None:
         return str(member)
@@ -212,7 +212,7 @@ def _named(noun: str, name: str) -> str:
 
 
 def _described(value: object, path: Sequence[str]) -> str:
-    """Return the value of a member for people: plain values in words, all else as JSON."""
+    """Return the value of a member for people: plain values as text, others as JSON."""
     if isinstance(value, bool):
         hint = HINTS.get((path[-1], value)) if path[0] == "annotations" else None
         return str(hint[1]) if hint else gettext("yes") if value else gettext("no")
@@ -224,7 +224,7 @@ def _described(value: object, path: Sequence[str]) -> str:
 
 
 def _compare(old: str | None, new: str | None) -> tuple[list[Piece] | None, list[Piece] | None]:
-    """Return both texts in pieces, of which those are marked that the other one does not have."""
+    """Return both texts in pieces; those missing from the other text are marked."""
     if old is None or new is None:
         return (None if old is None else [Piece(old)]), (None if new is None else [Piece(new)])
     parts = [re.findall(r"\s*(?:\w+|[^\w\s])|\s+", text) for text in (old, new)]

@@ -1,4 +1,4 @@
-"""Who may see a tool, counted from Django's tables; what somebody sees, and why not the rest."""
+"""Who may see a tool, counted from Django's tables; what a user sees, and why tools are hidden."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
-# The number of users that a page names.
+# The most users that a page names.
 NAMED: Final = 20
-# The number of groups that a line names.
+# The most groups that a line names.
 _GROUPS: Final = 3
 _NEEDED: Final = {"is_superuser", "groups", "user_permissions"}
-# What Django calls the permissions that it makes of each model.
+# The titles of Django's default permissions.
 _STANDARD: Final = {
     "add": _("Can add %(model)s"),
     "change": _("Can change %(model)s"),
@@ -46,8 +46,8 @@ class Audience:
     """
     The users who meet a rule. ``users`` are primary keys of active users; None for all of them.
 
-    ``count`` is their number; None where the user model has no permissions to count by. ``groups``
-    are the names of those whose members all do. ``further`` is whether code decides as well.
+    ``count`` is their number, or None if the user model does not have permissions. ``groups`` are
+    the names of groups whose members all qualify. ``further`` says that code decides too.
     """
 
     public: bool = False
@@ -58,12 +58,12 @@ class Audience:
 
     @property
     def is_every_user(self) -> bool:
-        """Whether no permission and no group is asked for, but signing in."""
+        """Whether the rule requires only a login."""
         return not self.public and self.users is None and self.count is not None
 
     def __str__(self) -> str:
         if self.public:
-            counted = gettext("everybody, signed in or not")
+            counted = gettext("everyone, signed in or not")
         elif self.count is None:
             return "—"
         else:
@@ -85,7 +85,7 @@ class Audience:
 
 
 class Audiences:
-    """The audiences of several rules: at most six queries, however many rules there are."""
+    """The audiences of several rules; at most six queries in total."""
 
     def __init__(self, rules: Iterable[AccessRule]) -> None:
         fields = {field.name for field in get_user_model()._meta.get_fields()}
@@ -121,7 +121,7 @@ class Audiences:
         further = self._further or rule.predicate is not None
         if rule.public or not self._is_known:
             return Audience(public=rule.public, further=further)
-        # The groups whose members meet each condition, and all users who do.
+        # The groups whose members all meet each condition, and all users who do.
         limits = [(self._groups[name], self._users[name]) for name in rule.permissions]
         if rule.groups is not None:
             members = set().union(*(self._members[group] for group in rule.groups))
@@ -136,7 +136,7 @@ class Audiences:
 
 
 def active_users() -> QuerySet[Any]:
-    """Return the users who can be allowed anything, ordered by name."""
+    """Return the active users, ordered by name."""
     model = get_user_model()
     users: QuerySet[Any] = model._default_manager.order_by(model.USERNAME_FIELD)
     has_field = any(field.name == "is_active" for field in model._meta.get_fields())
@@ -144,19 +144,19 @@ def active_users() -> QuerySet[Any]:
 
 
 def named(audience: Audience) -> list[tuple[object, str]]:
-    """Return primary keys and names of the first users of an audience by name, NAMED at most."""
+    """Return primary keys and names of the first NAMED users of an audience, by name."""
     rows = active_users().values_list("pk", get_user_model().USERNAME_FIELD).iterator()
     chosen = (row for row in rows if audience.users is None or row[0] in audience.users)
     return list(islice(chosen, NAMED)) if audience.count else []
 
 
 def permission_title(action: str, meta: Any) -> str:
-    """Return what Django's permission of an action on a model is called: "Can delete article"."""
+    """Return the title of Django's permission for an action: "Can delete article"."""
     return str(_STANDARD[action]) % {"model": meta.verbose_name}
 
 
 def permission_titles(names: Iterable[str]) -> dict[str, str]:
-    """Return what permissions are called, by name, in the reader's language; at most one query."""
+    """Return permission titles by name, in the reader's language; at most one query."""
     titles = {name: name for name in names}
     for name, model, stored in _permissions(titles, "content_type__model", "name"):
         titles[name] = stored
@@ -164,14 +164,14 @@ def permission_titles(names: Iterable[str]) -> dict[str, str]:
         action = codename.partition("_")[0]
         with suppress(LookupError):
             meta = apps.get_model(label, model)._meta
-            # Django stores it in the words of the code; a site may have given it others since.
+            # Django stores the untranslated title; a site may have changed it since.
             if action in _STANDARD and stored == f"Can {action} {meta.verbose_name_raw}":
                 titles[name] = permission_title(action, meta)
     return titles
 
 
 def _permissions(asked: Collection[str], *fields: str) -> Iterator[Any]:
-    """Yield the names of those permissions that there are, each with the values of some fields."""
+    """Yield the names of existing permissions, each with the values of some fields."""
     if not asked:
         return
     rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
@@ -183,7 +183,7 @@ def _permissions(asked: Collection[str], *fields: str) -> Iterator[Any]:
 
 
 def quoted(titles: Iterable[str]) -> str:
-    """Return what permissions are called in one text: “Can add user” and “Can view group”."""
+    """Return permission titles as one text: “Can add user” and “Can view group”."""
     names = [gettext("“%(name)s”") % {"name": title} for title in titles]
     return get_text_list(names, gettext("and"))
 
@@ -200,7 +200,7 @@ def who_may(rules: Collection[AccessRule]) -> dict[AccessRule, str]:
 
 
 class Answer(NamedTuple):
-    """Whether somebody sees a tool, and why not; or what else decides, where it is a yes."""
+    """The visibility of a tool for a user, and the reason, or what else may decide."""
 
     entry: Entry
     sees: bool
@@ -208,7 +208,7 @@ class Answer(NamedTuple):
 
 
 class Member:
-    """Any member of a group who has nothing else, as the rules ask a user."""
+    """A substitute for a user: a member of a group, without anything else."""
 
     is_authenticated = is_active = True
     is_anonymous = is_staff = is_superuser = False
@@ -228,7 +228,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Whose tools are shown: a user, a group, or with neither callers who are not signed in."""
+    """The caller whose tools are shown: a user, a group, or anonymous callers."""
 
     user: Any = None
     group: Group | None = None
@@ -239,18 +239,18 @@ class Chosen:
 
     @property
     def is_asked_further(self) -> bool:
-        """Whether the site's own policy decides about each member of the group besides."""
+        """Whether the site's own policy also decides for each member of the group."""
         return self.group is not None and has_own_policy()
 
     def answers(self) -> list[Answer]:
-        """Return the answers of all tools that there are, those with a yes first."""
+        """Return the answers for all existing tools, visible ones first."""
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
         found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
         served, statuses = registry.snapshot.tools, registry.statuses
         context = context_for(caller)
         refused: Mapping[str, str | None] = dict.fromkeys(served, "active")
         if self.group is not None:
-            # Without the tools' own rules, which are not asked about a group.
+            # Without the tools' own rules, which cannot be applied to a group.
             refused = {
                 name: unmet(replace(each, access=replace(each.access, predicate=None)), context)
                 for name, each in served.items()
@@ -270,7 +270,7 @@ class Chosen:
                 names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
                 shown = {
                     "groups": get_text_list(names, gettext("or")),
-                    # Code of the site, which is not asked about a group, decides further.
+                    # The site's code is not applied to a group, and may decide otherwise.
                     "own_rule": self.group is not None and tool.access.predicate is not None,
                     "own_policy": self.is_asked_further,
                 }
@@ -284,10 +284,10 @@ class Chosen:
 
 def seen(request: HttpRequest) -> Context:
     """
-    Return whose tools an address asks for: "user" and "group" are primary keys, "q" part of a name.
+    Return the context for a URL: "user" and "group" are primary keys, "q" is part of a name.
 
-    If several have such a name, return the first of them by name instead, NAMED at most. Raises
-    PermissionDenied for those who may not view users.
+    If several names match, return the first NAMED of them. Raises PermissionDenied for those who
+    may not view users.
     """
     if not may_view_users(request):
         raise PermissionDenied
@@ -310,7 +310,7 @@ def seen(request: HttpRequest) -> Context:
     chosen = Chosen(user=user, group=group) if is_chosen else None
     answers = chosen.answers() if chosen else []
     return {
-        "title": gettext("What a user sees"),
+        "title": gettext("Preview as a user"),
         "term": term,
         "chosen": chosen,
         "users": named_users[:NAMED],
@@ -322,5 +322,5 @@ def seen(request: HttpRequest) -> Context:
 
 
 def _with_key(rows: QuerySet[Any], key: str | None) -> Any:
-    """Return the row with a primary key as an address has it, or None."""
+    """Return the row with the primary key from a URL, or None."""
     return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None

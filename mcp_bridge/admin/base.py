@@ -1,4 +1,4 @@
-"""The parts that the admin pages of all models share: transactions, addresses and templates."""
+"""Shared parts of the admin pages: transactions, URLs and templates."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.models import Generation
 
 Context = dict[str, Any]
-# The choices of a filter: values and texts, which may be lazy.
+# The choices of a filter: values and (perhaps lazy) texts.
 Choices = list[tuple[str, Any]]
 View = Callable[..., HttpResponseBase]
 
 
 class RevisedForm(forms.ModelForm):
     """
-    The form of a row, sent with the revision of the row that it shows.
+    The form of a row, submitted with a revision of the values that it showed.
 
-    If the row has another revision by then, nothing is saved and the current values are shown.
+    If the row has changed since, nothing is saved and the current values are shown.
     """
 
     is_stale = False
 
     @cached_property
     def revision(self) -> str:
-        """A digest of the values that the form can change; empty if it adds a row."""
+        """A digest of the editable values; "" when a row is added."""
         if self.instance._state.adding:
             return ""
         text = f"{self.instance._meta.label} {self.instance.pk}"
         for name, field in self.fields.items():
             if not field.disabled:
                 value = self.get_initial_for_field(field, name)
-                # Rows of another model in any order.
+                # Related rows, in any order.
                 shown = sorted(map(str, value)) if isinstance(value, list) else repr(value)
                 text += f" {name}={shown}"
-        # With a key: one of the values may be a secret.
+        # Keyed, since one of the values may be a secret.
         return salted_hmac("mcp_bridge.revision", text, algorithm="sha256").hexdigest()
 
     def full_clean(self) -> None:
@@ -73,13 +73,13 @@ class RevisedForm(forms.ModelForm):
 
 
 def cell(name: str, context: Context) -> SafeString:
-    """Return a cell of a list, in one line, made by a template of ``mcp_bridge/admin/cells/``."""
+    """Return a one-line cell of a list, from a template in ``mcp_bridge/admin/cells/``."""
     text = render_to_string(f"mcp_bridge/admin/cells/{name}.html", context)
     return mark_safe(text.replace("\n", ""))
 
 
 def column(name: str, description: Any, ordering: Any = None) -> Callable[..., SafeString]:
-    """Return a column of a list, each of whose cells the template of that name makes."""
+    """Return a list column whose cells are rendered by the template of that name."""
 
     @admin.display(description=description, ordering=ordering)
     def shown(model_admin: admin.ModelAdmin, row: models.Model) -> SafeString:
@@ -90,13 +90,13 @@ def column(name: str, description: Any, ordering: Any = None) -> Callable[..., S
 
 class PagesAdmin(admin.ModelAdmin):
     """
-    The admin of a model with pages beside those of Django's admin.
+    The admin of a model with additional pages.
 
-    Each refuses what no database can be asked for: a NUL, and forged keys of rows (400). The pages
-    beside Django's are for those who may view the model.
+    All pages reject input that a database cannot query: a NUL, or forged keys of rows (400). The
+    additional pages require permission to view the model.
     """
 
-    # The routes of the pages by name: of "try", the view is try_view().
+    # The URL parts of the pages by name: "try" is served by try_view().
     pages: Mapping[str, str] = {}
     user_text = column("user_text", _("user"))
 
@@ -108,7 +108,7 @@ class PagesAdmin(admin.ModelAdmin):
             patterns.insert(0, path(route, view, name=name))
         for pattern in patterns:
             pattern.callback = _checked(pattern.callback, self.model)
-            # As Django has it for its own.
+            # Like Django does for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
 
@@ -126,7 +126,7 @@ class PagesAdmin(admin.ModelAdmin):
     ) -> HttpResponse:
         form = context["adminform"].form
         if getattr(form, "is_stale", False):
-            # Its errors stay; its fields show the row.
+            # Keeps the form's errors, but its fields show the row.
             form.is_bound = False
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -134,13 +134,13 @@ class PagesAdmin(admin.ModelAdmin):
         using = router.db_for_write(self.model)
         is_saving = request.method == "POST" and is_key(object_id, self.model)
         if is_saving and transaction.get_connection(using).in_atomic_block:
-            # Of two forms that are sent at once, the second is compared with what the first saves.
+            # The second of two concurrent submissions is compared with the row saved by the first.
             row = self.model._base_manager.using(using).select_for_update().filter(pk=object_id)
             row.values_list("pk").first()
         return super().get_object(request, object_id, *args)
 
     def viewed(self, request: HttpRequest, object_id: str) -> Any:
-        """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""
+        """Return the row with a quoted key. Raises PermissionDenied, or Http404 if missing."""
         row = self.get_object(request, unquote(object_id))
         if not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
@@ -149,7 +149,7 @@ class PagesAdmin(admin.ModelAdmin):
         return row
 
     def address(self, page: str, *args: object, query: Mapping[str, Any] | None = None) -> str:
-        """Return the address of a page of this model in this admin site."""
+        """Return the URL of a page of this model in this admin site."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=args, query=query, current_app=self.admin_site.name)
 
@@ -162,12 +162,12 @@ class PagesAdmin(admin.ModelAdmin):
         return may(self.admin_site, request, model)
 
     def user_field(self, request: HttpRequest) -> str:
-        """Return the field that shows the user of a row: a link for those whom it leads on."""
-        # Django makes it a link to the user's page for everybody.
+        """Return the field that shows a row's user, as a link for those who may follow it."""
+        # Django would link it to the user's page for everyone.
         return "user" if self.can_link(request, get_user_model()) else "user_text"
 
     def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
-        """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
+        """Return a page from a template in ``mcp_bridge/admin/``, in the layout of the site."""
         request.current_app = self.admin_site.name
         shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
@@ -179,21 +179,21 @@ def may(
     model: type[models.Model],
     action: str = "view_or_change",
 ) -> bool:
-    """Return whether an admin site has pages of a model, and the user may do that with some row."""
+    """Return whether an admin site has a model's pages and the user has the permission."""
     if not site.is_registered(model):
         return False
     return bool(getattr(site.get_model_admin(model), f"has_{action}_permission")(request))
 
 
 def may_view_users(request: HttpRequest) -> bool:
-    """Return whether the user of a request may look at the site's users."""
+    """Return whether the user of a request may view the site's users."""
     meta = get_user_model()._meta
     names = [get_permission_codename(action, meta) for action in ("view", "change")]
     return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
 
 
 def is_key(text: str, model: type[models.Model]) -> bool:
-    """Return whether a row of a model may have such a primary key."""
+    """Return whether a text can be a primary key of a model."""
     try:
         model._meta.pk.clean(text, None)
     except ValidationError:
@@ -202,20 +202,18 @@ def is_key(text: str, model: type[models.Model]) -> bool:
 
 
 def _checked(view: View, model: type[models.Model]) -> View:
-    # The rows of an action of a list, and those of a list whose cells can be edited.
+    # The rows of a list action, and those of a list with editable cells.
     posted = re.compile(rf"_selected_action|form-\d+-{model._meta.pk.name}")
 
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Django's own filters and ours pass it on, and PostgreSQL raises an error for it.
+        # Filters would pass it on, and PostgreSQL raises an error for it.
         if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
-            return HttpResponseBadRequest(
-                gettext("The address holds a NUL, which is no character.")
-            )
+            return HttpResponseBadRequest(gettext("The address contains a NUL character."))
         if request.method == "POST":
             sent = [keys for name, keys in request.POST.lists() if posted.fullmatch(name)]
             if not all(is_key(key, model) for keys in sent for key in keys):
-                return HttpResponseBadRequest(gettext("The form names a row that there cannot be."))
+                return HttpResponseBadRequest(gettext("The form contains an invalid row."))
         return view(request, *args, **kwargs)
 
     return checked
@@ -223,10 +221,10 @@ def _checked(view: View, model: type[models.Model]) -> View:
 
 class BridgeAdmin(PagesAdmin):
     """
-    The admin of a model, most of whose rows come from code or from calls: nobody adds one.
+    The admin of a model whose rows come from code or calls, so that none can be added.
 
-    Its pages link to pages of the admin site in which it is registered, and to no others. The
-    transaction of a POST begins with a write (see Generation.lock).
+    Its pages link only to pages of the admin site in which it is registered. The transaction of a
+    POST begins with a write (see Generation.lock).
     """
 
     class Media:
@@ -236,8 +234,8 @@ class BridgeAdmin(PagesAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
-        # With ATOMIC_REQUESTS each request would read the session in its transaction before it
-        # writes; the pages open transactions of their own.
+        # With ATOMIC_REQUESTS the session would be read in the transaction before the first write;
+        # these pages open their own transactions.
         without = transaction.non_atomic_requests(router.db_for_write(self.model))
         for pattern in patterns:
             without(pattern.callback)
@@ -247,7 +245,7 @@ class BridgeAdmin(PagesAdmin):
         return False
 
     def list_context(self, request: HttpRequest) -> Context:
-        """Return what the template of the list needs beside Django's own."""
+        """Return the context of the list's template in addition to Django's."""
         return {}
 
     @contextmanager

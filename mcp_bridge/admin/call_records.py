@@ -1,4 +1,4 @@
-"""The admin of the records: read, filtered, searched, charted, and exported while they are read."""
+"""The admin of the call log: list, filters, search, chart, and streamed exports."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from mcp_bridge.records.rows import flush
 
 Rows = Iterable[tuple[object, ...]]
 
-# The setting that says whether arguments are kept, as people write it.
+# The setting that controls whether arguments are kept, as people write it.
 ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
-# More than anybody looks for: each word is looked for in every text of every record.
+# Limits of a search: each word is compared with every text of every record.
 MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
-# The calls that a search finds, the latest on record: in a large table a word that is in most of
-# them would be looked for everywhere, for the count, the rows and the chart each.
+# The most calls that a search finds, latest first: otherwise a common word would scan a large
+# table three times, for the count, the rows and the chart.
 MOST_FOUND: Final = 1_000
-# The parameters of an address that are filters, but for those of list_filter.
+# URL parameters that are filters, in addition to those of list_filter.
 _LOOKUPS: Final = frozenset(
     {
         *("since", "until", "outcome__exact", "error_code__exact", "user__id__exact"),
@@ -75,18 +75,18 @@ FIELDS: Final = sorted(
     (field.attname for field in ToolCallRecord._meta.concrete_fields),
     key=lambda name: name == "arguments",
 )
-# The columns as the pages call them, where the table has a word of the protocol.
+# The names of columns on the pages, if the table uses a protocol term.
 _NAMES: Final[Mapping[str, str]] = {"credential": "signed_in_with", "revision": "protocol_version"}
 COLUMNS: Final = [_NAMES.get(name, name) for name in FIELDS]
-# Where spreadsheets may begin a formula: at the beginning of a cell, which is also what follows a
-# sign that some of them take to divide cells, whatever the file has.
+# Positions where spreadsheets may see a formula: at the beginning of a cell, also after a character
+# that some of them treat as a separator, in any file.
 _FORMULA: Final = re.compile(
     '(^|[;,|\t\r\n])(?=["\\s\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])'
 )
 
 
 class KeysFirst(Paginator):
-    """Find the keys of a page before its rows: all rows before a late page would be read else."""
+    """A paginator that selects the keys of a page first: late pages would read all earlier rows."""
 
     object_list: Records
 
@@ -99,16 +99,16 @@ class KeysFirst(Paginator):
 
 
 def as_csv(rows: Rows) -> Iterator[str]:
-    """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
+    """Yield rows of FIELDS as lines of CSV (RFC 4180), with formulas escaped."""
     writer = csv.writer(SimpleNamespace(write=str))
-    # Excel reads UTF-8 only where a byte order mark says so.
+    # Excel reads UTF-8 only with a byte order mark.
     yield f"\ufeff{writer.writerow(COLUMNS)}"
     for row in rows:
         yield writer.writerow(map(_cell, row))
 
 
 def as_json(rows: Rows) -> Iterator[str]:
-    """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
+    """Yield rows of FIELDS as a JSON array of objects; arguments are embedded as JSON."""
     before = "["
     for row in rows:
         record = dict(zip(COLUMNS, row, strict=True))
@@ -131,7 +131,7 @@ def _text(value: object) -> str:
 
 @admin.register(ToolCallRecord)
 class ToolCallRecordAdmin(BridgeAdmin):
-    """The calls and refusals; nothing here can be changed."""
+    """The read-only call log."""
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
@@ -147,9 +147,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
         *("error_text", "invalid_arguments", "arguments"),
     ]
     search_help_text = _("By tool, user, token, client, reference, address, error and arguments.")
-    # Counting every record for it would take long where there are many.
+    # Counting all records would be slow in a large table.
     show_full_result_count = False
-    # As would counting those of each tool and user.
+    # So would counting the records of each tool and user.
     show_facets = admin.ShowFacets.NEVER
     actions = None
 
@@ -163,7 +163,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         return [
             (None, {"fields": _CALL}),
             (_("Who called"), {"fields": (self.user_field(request), *_CALLER)}),
-            (_("What was sent"), {"fields": _SENT}),
+            (_("Request"), {"fields": _SENT}),
         ]
 
     def get_queryset(self, request: HttpRequest) -> Records:
@@ -181,7 +181,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     ) -> tuple[Records, bool]:
         if len(search_term) > MAX_SEARCH or len(search_term.split()) > MAX_WORDS:
             text = gettext(
-                "Search for at most %(words)d words of %(most)d characters: all calls are shown."
+                "Search for at most %(words)d words of %(most)d characters. Showing all calls."
             )
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
         found, has_duplicates = super().get_search_results(request, queryset, search_term)
@@ -195,19 +195,19 @@ class ToolCallRecordAdmin(BridgeAdmin):
         try:
             return super().get_changelist_instance(request)
         except IncorrectLookupParameters as error:
-            # Filters have another error to say, and a page that there is not has nothing.
+            # Errors of filters have another type, and a missing page an empty text.
             text = error.args[0] if error.args else ""
             if not isinstance(text, str):
-                text = gettext("A filter in this address has no such value: all calls are shown.")
+                text = gettext("Invalid filter value. Showing all calls.")
             elif not text:
-                text = gettext("There is no such page: the first one is shown.")
+                text = gettext("Invalid page. Showing the first page.")
             if not getattr(request, "is_export", False):
-                # Django answers with the list without any filter.
+                # Django responds with the unfiltered list.
                 self.message_user(request, text, messages.ERROR)
             raise IncorrectLookupParameters(text) from error
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        # Django would answer a second error with a page that blames the database.
+        # On a second error Django would show a page that blames the database.
         if ERROR_FLAG in request.GET:
             query: Any = request.GET.copy()
             del query[ERROR_FLAG]
@@ -231,7 +231,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         record: ToolCallRecord = context["original"]
 
         def rows(model: type[Model], **values: object) -> list[Any]:
-            """Return the rows with these values, two at most, if the reader may see them."""
+            """Return the rows with these values, at most two, if the reader may see them."""
             if not self.can_link(request, model):
                 return []
             other = self.admin_site.get_model_admin(model)
@@ -247,15 +247,15 @@ class ToolCallRecordAdmin(BridgeAdmin):
             "users": rows(users, pk=record.user_id),
             "user_opts": users._meta,
         }
-        # The app of tokens need not be installed.
+        # The tokens app is optional.
         if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
-            # Any of several may have been used: the record has the name alone.
+            # Several tokens may match: the record has only the name.
             named = {"user_id": record.user_id, "name": record.credential}
             context["tokens"] = rows(apps.get_model("mcp_bridge_tokens", "Token"), **named)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def export(self, request: HttpRequest, kind: str, media: str, write: Any) -> HttpResponseBase:
-        """Send the records that the list shows with the same filters, all pages of them."""
+        """Export all records that match the list's filters."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         request.__dict__["is_export"] = True
@@ -292,12 +292,12 @@ class ToolCallRecordAdmin(BridgeAdmin):
         if record.arguments:
             shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
             return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
-        # "{}" has two bytes.
+        # An empty object has two bytes.
         if (record.arguments_bytes or 0) <= 2:
             return "—"
         if conf.audit.ARGUMENTS != "none":
             return gettext("not kept")
-        text = gettext("not kept: the setting %(setting)s says so")
+        text = gettext("not kept (setting %(setting)s)")
         return text % {"setting": ARGUMENTS_SETTING}
 
 

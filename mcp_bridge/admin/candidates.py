@@ -1,4 +1,4 @@
-"""The candidates in the admin: those that are not switched on, found among many, and built."""
+"""Candidates in the admin: unmarked operations that can be enabled as tools."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mcp_bridge.features import Tool
 from mcp_bridge.registry.definitions import app_of
 from mcp_bridge.registry.registry import registry
 
-# The candidates on a page of the list, which is as many as can be switched on at once.
+# The candidates on a page, which is also the most that can be enabled at once.
 MOST_CANDIDATES: Final = 100
 
 
 def candidates() -> dict[str, Tool]:
-    """Return the candidates that are not switched on, by name."""
+    """Return the candidates that are not enabled, by name."""
     discovered = registry.discovered
     on = discovered.tools.keys() | registry.unbuilt
     return {name: each for name, each in discovered.candidates.items() if name not in on}
@@ -32,7 +32,7 @@ def _hints(candidate: Tool) -> list[str]:
     return [str(short) for short, _full in hints(candidate)] or [str(NOTHING_SAID)]
 
 
-# The values of a candidate, and the label, of each filter.
+# The label of each filter, and a candidate's values for it.
 _FILTERS: Final[Mapping[str, tuple[Any, Callable[[Tool], list[str]]]]] = {
     "source": (_("Source"), lambda candidate: [candidate.source_alias]),
     "app": (_("App"), lambda candidate: [app_of(candidate)]),
@@ -42,9 +42,9 @@ _FILTERS: Final[Mapping[str, tuple[Any, Callable[[Tool], list[str]]]]] = {
 
 class FilterForm(forms.Form):
     """
-    Words that a candidate must have, and the source, app and hint to which it must belong.
+    Search words, and a source, app and hint that candidates must have.
 
-    ``page`` are the candidates of the request's page for which all of it is true.
+    ``page`` has the matching candidates on the requested page.
     """
 
     q = forms.CharField(label=_("Search"), required=False, max_length=200)
@@ -72,7 +72,7 @@ class FilterForm(forms.Form):
         )
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield each candidate of the page with who may use it, its app, hints and error."""
+        """Yield each candidate of the page with its audience, app, hints and error."""
         for each in self.page:
             error = registry.errors.get(each.name)
             yield each, self._who[each.access], app_of(each), _hints(each), error

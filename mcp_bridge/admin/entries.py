@@ -1,4 +1,4 @@
-"""One line of the list of tools: a tool of the code with its settings."""
+"""A tool in the code together with its settings, as the admin lists it."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from mcp_bridge.registry.linting import budget
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
-# By annotation and value: a word or two for the list, and a sentence.
+# By annotation and value: a short text for the list, and a sentence.
 HINTS: Final[Mapping[tuple[str, bool], tuple[Promise, Promise]]] = {
-    ("readOnlyHint", True): (_("reads"), _("It only reads: it changes nothing.")),
+    ("readOnlyHint", True): (_("read-only"), _("It only reads data.")),
     ("readOnlyHint", False): (_("writes"), _("It may change data.")),
     ("destructiveHint", True): (_("deletes"), _("It may delete or overwrite.")),
-    ("destructiveHint", False): (_("deletes nothing"), _("It deletes and overwrites nothing.")),
+    ("destructiveHint", False): (_("does not delete"), _("It does not delete or overwrite.")),
     ("idempotentHint", True): (
-        _("repeatable"),
-        _("Called again with the same arguments, it changes nothing more."),
+        _("idempotent"),
+        _("Repeating a call with the same arguments does not change anything more."),
     ),
-    ("openWorldHint", True): (_("reaches outside"), _("It reaches systems outside of this site.")),
-    ("openWorldHint", False): (_("stays inside"), _("It stays within this site.")),
+    ("openWorldHint", True): (_("external"), _("It accesses systems outside of this site.")),
+    ("openWorldHint", False): (_("internal"), _("It stays within this site.")),
 }
-NOTHING_SAID: Final = _("nothing said")
-_CONFIRM: Final = (_("asks first"), _("It runs only after a person has agreed."))
-# Where a sentence ends.
+NOTHING_SAID: Final = _("unknown")
+_CONFIRM: Final = (_("requires confirmation"), _("It runs only after a person has approved it."))
+# The end of a sentence.
 _SENTENCE: Final = re.compile(r"(?<=[.!?。])\s+")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool's row, and the tool: None if it is gone, or a candidate that is no tool now."""
+    """A tool's row and the tool; None if the tool is gone or its candidate cannot be built."""
 
     setting: ToolSetting
     tool: Tool | None
@@ -60,7 +60,7 @@ class Entry:
 
     @cached_property
     def candidate(self) -> Tool | None:
-        """The candidate that somebody has switched on at some time, where it is no tool now."""
+        """The candidate that was enabled at some time and is not a tool now."""
         if self.tool is not None or not self.setting.chosen:
             return None
         return registry.discovered.candidates.get(self.setting.name)
@@ -94,7 +94,7 @@ class Entry:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens of a model it takes when it is served."""
+        """Its approximate size in tokens when it is served."""
         return 0 if self.shown is None else budget(self.shown)
 
     @property
@@ -112,7 +112,7 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first sentence of its description; that of the candidate where there is no tool."""
+        """The first sentence of the description of the tool or candidate."""
         text = self.description or str(self.candidate.description if self.candidate else "")
         paragraph = " ".join(text.strip().partition("\n\n")[0].split())
         return cut(_SENTENCE.split(paragraph, 1)[0], 160)
@@ -124,7 +124,7 @@ class Entry:
 
     @property
     def waits(self) -> bool:
-        """Whether somebody has to approve it."""
+        """Whether it is pending approval."""
         return self.status in (ToolStatus.NEW, ToolStatus.CHANGED)
 
     @property
@@ -133,25 +133,25 @@ class Entry:
 
     @property
     def is_served_unapproved(self) -> bool:
-        """Whether it has changed and is served all the same, since DEBUG is on."""
+        """Whether it has changed and is served without approval, since DEBUG is on."""
         return tool_status.is_served_unapproved(self.status, self.setting)
 
     @property
     def label(self) -> str:
         if self.is_served_unapproved:
-            return gettext("%(status)s; on, since DEBUG is") % {"status": self.status.label}
+            return gettext("%(status)s; enabled by DEBUG") % {"status": self.status.label}
         if self.waits and not self.setting.enabled:
-            return gettext("%(status)s; off") % {"status": self.status.label}
+            return gettext("%(status)s; disabled") % {"status": self.status.label}
         return str(self.status.label)
 
     @property
     def error(self) -> str:
-        """The reason why a candidate that is on cannot be made a tool now."""
+        """The reason why an enabled candidate cannot be built."""
         return registry.errors.get(self.setting.name, "")
 
     @property
     def hints(self) -> list[tuple[Promise, Promise]]:
-        """Each of the code's hints in a word or two and as a sentence."""
+        """The code's hints, each as a short text and a sentence."""
         if self.tool is None:
             return []
         confirm = [_CONFIRM] if self.shown and self.shown.options.confirm else []
@@ -159,12 +159,12 @@ class Entry:
 
     @property
     def groups(self) -> str:
-        """The groups that administrators have limited it to, in a line."""
+        """The groups that it is restricted to, in one line."""
         return ", ".join(sorted(str(group) for group in self.setting.groups.all()))
 
     @property
     def rate(self) -> str | None:
-        """The rate that the tool or the settings say, empty without; None if its name has none."""
+        """The effective rate, "" without one; None if it names an unknown rate."""
         try:
             rate = ToolRateThrottle().get_rate(self.tool) if self.tool else None
         except (ImproperlyConfigured, ValueError):
@@ -173,17 +173,17 @@ class Entry:
 
     @property
     def canonical_definition(self) -> str:
-        """The text that an approval is of; empty where the tool is gone."""
+        """The definition that is approved, as text; "" if the tool is gone."""
         return "" if self.tool is None else canonical_definition(self.tool)
 
 
 def hints(tool: Tool) -> list[tuple[Promise, Promise]]:
-    """Return the hints of a tool, each in a word or two and as a sentence."""
+    """Return the hints of a tool, each as a short text and a sentence."""
     return [HINTS[pair] for pair in tool.annotations.items() if pair in HINTS]
 
 
 def numbers(found: Sequence[Entry]) -> dict[str, int]:
-    """Return how many of the tools have each status, and how many there are in the code."""
+    """Return the number of tools by status, and the total in the code."""
     counted = Counter(entry.status for entry in found)
     return {
         "on": sum(entry.is_served for entry in found),
@@ -196,9 +196,9 @@ def numbers(found: Sequence[Entry]) -> dict[str, int]:
 
 
 def entries() -> list[Entry]:
-    """Return the entries of all tools, after writing a row for each tool that has none."""
+    """Return the entries of all tools, after creating missing rows."""
     rows = tool_status.read_settings()
-    # Those without a row, and those that changed in a way that needs no approval.
+    # Tools without a row, and changes that do not require approval.
     due = [
         tool
         for tool in registry.discovered.tools.values()
@@ -213,7 +213,7 @@ def entries() -> list[Entry]:
 
 
 def entries_for(request: HttpRequest) -> list[Entry]:
-    """Return the entries of all tools, which are read once for each request."""
+    """Return the entries of all tools, read once per request."""
     kept: dict[str, Any] = request.__dict__
     if "_mcp_entries" not in kept:
         kept["_mcp_entries"] = entries()

@@ -1,4 +1,4 @@
-"""The front page, "MCP" in the admin: what waits, what fails, the last day, who connects."""
+"""The front page, "MCP" in the admin: pending items, failures, the last day, clients."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 
-# The most of each kind that is shown; the lists have all.
+# The most of each kind that are shown; the lists have all.
 MOST: Final = 5
 HOURS: Final = 24
 
 
 def calls_for(request: HttpRequest) -> QuerySet[PendingCall]:
-    """Return the calls that wait for a decision that the user may make."""
+    """Return the pending calls that the user may decide on."""
     return PendingCall.objects.filter(approvable(cast("User", request.user)))
 
 
 def count_calls(request: HttpRequest) -> int:
-    """Return how many calls wait for the user, counted once a request."""
+    """Return the number of calls pending for the user, counted once per request."""
     kept = vars(request)
     if "_mcp_waiting" not in kept:
         kept["_mcp_waiting"] = calls_for(request).count()
@@ -46,13 +46,13 @@ def count_calls(request: HttpRequest) -> int:
 
 
 def waiting(context: RequestContext) -> dict[str, int]:
-    """Return how many calls and tools wait for the user, in the page's admin site."""
+    """Return the number of calls and tools pending for the user, in this admin site."""
     request: HttpRequest = context["request"]
     site, found = _site(request), {"calls": 0, "tools": 0}
     if may(site, request, PendingCall, "change"):
         found["calls"] = count_calls(request)
     if may(site, request, ToolSetting, "change"):
-        # The statuses are as of the snapshot read last.
+        # Reading the snapshot updates the statuses.
         _snapshot, waits = registry.snapshot, (ToolStatus.NEW, ToolStatus.CHANGED)
         statuses = registry.statuses.items()
         found["tools"] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
@@ -60,7 +60,7 @@ def waiting(context: RequestContext) -> dict[str, int]:
 
 
 def _site(request: HttpRequest) -> AdminSite:
-    """Return the admin site whose page is asked for, which its view alone names for certain."""
+    """Return the admin site of the request; only its view is certain to name it."""
     view = request.resolver_match.func if request.resolver_match else None
     site: AdminSite = getattr(getattr(view, "model_admin", view), "admin_site", admin.site)
     return site
@@ -68,13 +68,13 @@ def _site(request: HttpRequest) -> AdminSite:
 
 def front_page(context: RequestContext) -> Context:
     """
-    Return what the front page of the page's admin site shows to the user.
+    Return the content of the front page for the user, in this admin site.
 
-    A part is left out if the site has no admin for its model, or the user may not view it.
+    Parts whose model is not in the site, or not viewable by the user, are omitted.
     """
     request: HttpRequest = context["request"]
     site, menu = _site(request), context["available_apps"]
-    # The rows of the site's menu for all models of MCP, as one section of it.
+    # The menu entries of all MCP models, in one section.
     rows = own_rows(site, menu)
     section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path, "models": rows}
     tokens = (row for row in rows if row["model"]._meta.label == "mcp_bridge_tokens.Token")
@@ -96,7 +96,7 @@ def front_page(context: RequestContext) -> Context:
         "has_records": conf.AUDIT is not None,
     }
     if may(site, request, PendingCall):
-        # The newest of the calls that wait, those that the user may decide on.
+        # The newest pending calls that the user may decide on.
         calls = calls_for(request).select_related("user")[:MOST]
         held = [shown_call(call, cast("User", request.user)) for call in calls]
         front |= {
@@ -111,7 +111,7 @@ def front_page(context: RequestContext) -> Context:
         front |= {
             "usage": usage,
             "failing": _failing(usage),
-            # As they call themselves.
+            # The names that clients send.
             "clients": _latest("client_name", "client_version"),
             "throttled": _latest("user_name", "tool", wanted=THROTTLED),
         }
@@ -119,10 +119,10 @@ def front_page(context: RequestContext) -> Context:
 
 
 def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None]]:
-    """Return the tools with the highest rates of failure, each with its last one."""
+    """Return the tools with the highest failure rates, each with its last failure."""
     failing = [use for use in usage.tools if use.failures]
     failing.sort(key=lambda use: (-use.failures / use.calls, -use.failures, use.tool))
-    # Found by their times: one that was deleted meanwhile is not shown.
+    # Found by time; a record deleted meanwhile is not shown.
     last = {use.tool: use.last_failure for use in failing[:MOST] if use.last_failure}
     rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
     records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
@@ -130,7 +130,7 @@ def _failing(usage: Usage) -> list[tuple[Any, ToolCallRecord | None]]:
 
 
 def _latest(*fields: str, wanted: Q | None = None) -> Any:
-    """Return the values of calls of the last day, with their number, the last ones first."""
+    """Return the distinct values of calls in the last day, with counts, latest first."""
     since = timezone.now() - timedelta(hours=HOURS)
     rows = ToolCallRecord.objects.filter(wanted or Q(), started_at__gte=since).order_by()
     counted = rows.values(*fields).annotate(calls=Sum("times"), last=Max("started_at"))
@@ -138,7 +138,7 @@ def _latest(*fields: str, wanted: Q | None = None) -> Any:
 
 
 def own_rows(site: AdminSite, menu: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of an admin site's menu that are of models of MCP, in whichever app."""
+    """Return the menu entries of an admin site for MCP models, in any app."""
     rows = [row for section in menu for row in section["models"]]
     found = [row for row in rows if isinstance(site.get_model_admin(row["model"]), PagesAdmin)]
     return sorted(found, key=lambda row: str(row["name"]))

@@ -1,4 +1,4 @@
-"""The approval queue in the admin: the calls that wait, and the pages where a person decides."""
+"""The approval queue in the admin: pending calls, and the pages to decide on them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from mcp_bridge.registry.registry import registry
 
 Calls = QuerySet[PendingCall]
 Status = PendingCall.Status
-# The most that one page shows to be read: calls, and characters of their arguments.
+# The limits of one page: calls, and characters of their arguments.
 MOST_CALLS: Final = 25
 MOST_CHARACTERS: Final = 100_000
-# The characters of a call that the front page shows: what is longer is read on the call's page.
+# The most characters of a call on the front page; longer ones are shown on their own page.
 _SHORT: Final = 2_000
 
 
 class StatusFilter(SimpleListFilter):
-    """Filter by status; calls that wait, unless something else is chosen."""
+    """A filter by status; shows pending calls by default."""
 
     title = _("status")
     parameter_name = "status"
@@ -56,7 +56,7 @@ class StatusFilter(SimpleListFilter):
         return queryset.filter(conditions.get(wanted, Q(status=wanted)))
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        # Without Django's first choice, which means that there is no filter.
+        # Without Django's "All" choice, which would disable the filter.
         return iter([*super().choices(changelist)][1:])
 
 
@@ -70,16 +70,16 @@ def shown_call(pending: PendingCall, user: User) -> Context:
         "tool": tool,
         "hints": [str(full) for _short, full in hints(tool)] if tool else [],
         "waits": waits,
-        # Why the user cannot approve it.
+        # The reason why the user cannot approve it.
         "obstacle": obstacle_to(pending, user) if waits else "",
-        # Whether the front page shows all that a person has to read.
+        # Whether the front page can show all that must be read.
         "is_short": len(description) + len(pending.arguments) <= _SHORT,
         "proof": proof_of(pending, user),
     }
 
 
 def proof_of(pending: PendingCall, user: User) -> str:
-    """Return what a page gives out with the arguments of a call: it proves that it showed them."""
+    """Return a token that proves that a page showed the call's arguments to the user."""
     shown = f"{user.pk} {pending.pk} {pending.tool} {pending.arguments}"
     proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
     return f"{pending.pk}-{proof.hexdigest()}"
@@ -87,7 +87,7 @@ def proof_of(pending: PendingCall, user: User) -> str:
 
 @admin.register(PendingCall)
 class PendingCallAdmin(BridgeAdmin):
-    """The calls that wait for a person's confirmation: read them, approve or refuse them."""
+    """The calls that require confirmation: read, approve or refuse them."""
 
     pages = {"decide": "decide/"}
     list_display = ["tool", "user", "short_arguments", "age", "state", "decided_by"]
@@ -115,7 +115,7 @@ class PendingCallAdmin(BridgeAdmin):
         obstacle = obstacle_to(row) if row.status == Status.WAITING else ""
         return cell("pending", {"row": row, "obstacle": obstacle})
 
-    @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
+    @admin.action(description=_("Review the selected calls"), permissions=["change"])
     def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
         keys = queryset.order_by("asked_at", "pk").values_list("pk", flat=True)[:MOST_CALLS]
         return HttpResponseRedirect(self.address("decide", query={"call": list(keys)}))
@@ -123,7 +123,7 @@ class PendingCallAdmin(BridgeAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Show one call with all its arguments; a POST decides on it, and leads to the next one."""
+        """Show a call with its arguments; a POST decides on it and continues with the next."""
         pending: PendingCall = self.viewed(request, object_id)
         may_decide = self.has_change_permission(request, pending)
         if request.method == "POST":
@@ -142,9 +142,9 @@ class PendingCallAdmin(BridgeAdmin):
 
     def decide_view(self, request: HttpRequest) -> HttpResponse:
         """
-        Show several calls with all their arguments; a POST decides on those that are ticked.
+        Show several calls with their arguments; a POST decides on the selected ones.
 
-        They are those that the address names, or else all that wait; as many as a page shows.
+        They are those that the URL names, or else all pending ones, up to the limits of a page.
         """
         if request.method == "POST":
             return self._decide_on_ticked(request)
@@ -172,7 +172,7 @@ class PendingCallAdmin(BridgeAdmin):
         return self.page(request, "decide", context)
 
     def _decide_on_ticked(self, request: HttpRequest) -> HttpResponse:
-        """Write the decision on the calls whose boxes a page with their arguments had."""
+        """Save the decision on the selected calls whose arguments were shown."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         user, ticked = cast("User", request.user), set(request.POST.getlist("call"))
@@ -181,11 +181,11 @@ class PendingCallAdmin(BridgeAdmin):
         chosen = [row for proof, row in calls.items() if proof in ticked]
         text = ""
         if not ticked:
-            text = gettext("Nothing was decided: tick the calls to approve or to refuse.")
+            text = gettext("Nothing was decided: select the calls to approve or refuse.")
         elif not ticked <= calls.keys():
             text = gettext(
-                "Nothing was decided: some of the ticked calls were not shown to you, or are gone. "
-                "Read what waits now."
+                "Nothing was decided: some of the selected calls were not shown to you, or no "
+                "longer exist. Review the pending calls."
             )
         elif not all(self.has_change_permission(request, row) for row in chosen):
             raise PermissionDenied
@@ -197,31 +197,31 @@ class PendingCallAdmin(BridgeAdmin):
         return HttpResponseRedirect(request.get_full_path())
 
     def decide(self, request: HttpRequest, calls: Iterable[PendingCall]) -> bool:
-        """Write the posted decision on calls, and say so; return whether any was written."""
+        """Save the posted decision on calls and report it; return whether any was saved."""
         user, reason = cast("User", request.user), request.POST.get("reason", "")
         if not {"_approve", "_refuse"} & request.POST.keys():
-            text = gettext("Nothing was decided: approve the call, or refuse it.")
+            text = gettext("Nothing was decided: approve or refuse the call.")
             self.message_user(request, text, messages.ERROR)
             return False
-        # The calls by what is said of them, so that it is said once.
+        # Calls with the same message are reported together.
         said: dict[tuple[str, int], list[str]] = {}
         for row in calls:
             is_no = "_refuse" in request.POST
             answer = refuse(row, user, reason) if is_no else approve(row, user)
-            # In quotation marks: the admin begins each message with a capital letter.
+            # Quoted, since the admin capitalises the first letter of messages.
             said.setdefault(answer, []).append(gettext("“%(name)s”") % {"name": row})
         for (text, level), names in said.items():
             self.message_user(request, f"{', '.join(names)}: {text}", level)
         return any(level == messages.SUCCESS for _text, level in said)
 
     def decidable(self, request: HttpRequest) -> Calls:
-        """Return the calls that wait and that the user can approve, if it is allowed."""
+        """Return the pending calls that the user may approve."""
         return self.get_queryset(request).filter(approvable(cast("User", request.user)))
 
     def following(
         self, request: HttpRequest, pending: PendingCall | None = None
     ) -> PendingCall | None:
-        """Return the call that the user can decide on after this one, from the oldest on."""
+        """Return the next call that the user may decide on, oldest first."""
         if not self.has_change_permission(request):
             return None
         calls = self.decidable(request).order_by("asked_at", "pk")
@@ -232,6 +232,6 @@ class PendingCallAdmin(BridgeAdmin):
 
 
 def _keys(posted: Iterable[str]) -> list[int]:
-    """Return the primary keys with which texts begin; of others, none."""
+    """Return the primary keys at the beginning of texts; skips invalid ones."""
     found = [each.partition("-")[0] for each in posted]
     return [int(each) for each in found if each.isdecimal() and len(each) < 19]

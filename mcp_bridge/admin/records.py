@@ -1,4 +1,4 @@
-"""Records of calls on the pages: what people read of each, filters, use by time and by tool."""
+"""Call records on pages: texts, filters, and statistics by time and by tool."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from mcp_bridge.records.redaction import CUT, HIDDEN
 
 Records = QuerySet[ToolCallRecord]
 
-# The years between which a time can be asked of any database, in any time zone.
+# Years that any database accepts in any time zone.
 _YEARS: Final = range(1970, 9000)
-# The users that are proposed, of the latest calls: any other name can be typed.
+# The users proposed, from the latest calls; other names can be typed.
 _MOST_PROPOSED: Final = 200
 _LATEST: Final = 2000
-# What is longer has a time of the day as well.
+# Longer values include a time of day.
 _A_DAY: Final = "2026-12-31"
 MOMENT: Final = timedelta(microseconds=1)
-# The days if no range is chosen, and the most times that a longer range is divided into.
+# The default range in days, and the most periods that a longer range is divided into.
 DAYS: Final = 7
 MOST_TIMES: Final = 14
-# The lengths of times that are shorter than a day, in minutes.
+# The lengths of periods shorter than a day, in minutes.
 _MINUTES: Final = (5, 15, 60, 120, 180)
-# What is counted, and the filter by outcome that lists it; all that ran are "calls".
+# The counted kinds, and the outcome filter that lists each; "calls" are all that ran.
 OUTCOMES: Final[Mapping[str, str]] = {
     "calls": "ran",
     "failures": "failed",
@@ -54,7 +54,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
 WEEK: Final = timedelta(days=7)
 RAN: Final = ~Q(outcome=Outcome.REFUSED)
 FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
-# Calls that wait for a person, or waited for one.
+# Calls that are or were held for confirmation.
 HELD: Final = Q(outcome=Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
 THROTTLED: Final = Q(error_code=ErrorCode.THROTTLED)
 _MOST_RECENT: Final = 10
@@ -67,7 +67,7 @@ def recent_calls(tool: str) -> Context:
 
 
 def recorded_arguments(key: str, tool: str) -> JSONObject:
-    """Return the arguments on record of a call of a tool, but for those that are hidden or cut."""
+    """Return the recorded arguments of a tool's call, without hidden or truncated values."""
     rows = ToolCallRecord.objects.filter(pk=key, tool=tool) if is_key(key, ToolCallRecord) else ()
     found = (json.loads(row.arguments) for row in rows if row.arguments)
     return {
@@ -80,22 +80,22 @@ def recorded_arguments(key: str, tool: str) -> JSONObject:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text in one line of at most some characters, all of which can be seen."""
+    """Return a text on one line of at most ``most`` visible characters."""
     return Truncator(without_unprintable(" ".join(text.split()))).chars(most)
 
 
 def local_now() -> datetime:
-    """Return the time in the current time zone; without one where the site has USE_TZ = False."""
+    """Return the current time in the current time zone; naive if USE_TZ is False."""
     return timezone.localtime() if settings.USE_TZ else timezone.now()
 
 
 def midnight(moment: datetime, days: int = 0) -> datetime:
-    """Return the beginning of the day of a time, or of one some days later."""
+    """Return the beginning of a day, or of a later one."""
     day = moment + timedelta(days=days)
     return day.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-# The ranges that have a name: their labels, and their bounds at a time.
+# The named ranges: their labels, and their bounds at a given time.
 _RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Any]]]] = {
     "hour": (_("Last hour"), lambda now: (now - timedelta(hours=1), None)),
     "today": (_("Today"), lambda now: (midnight(now), None)),
@@ -105,7 +105,7 @@ _RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Any]]]] = {
 
 
 class RecordFilter(SimpleListFilter):
-    """A filter by the conditions of its choices, which refuses any other value."""
+    """A filter by the conditions of its choices; rejects any other value."""
 
     conditions: Mapping[str, Q]
     labels: Mapping[str, Any] = {}
@@ -131,7 +131,7 @@ class VersionFilter(RecordFilter):
 
 
 class OutcomeFilter(RecordFilter):
-    """Filter by outcome, as the list says it."""
+    """A filter by outcome, as the list shows it."""
 
     title = _("outcome")
     parameter_name = "outcome"
@@ -146,16 +146,16 @@ class OutcomeFilter(RecordFilter):
     }
     labels = {
         **dict(Outcome.choices),
-        "waits": _("waits for a person"),
-        "started": _("runs now"),
-        "ran": _("ran, however it ended"),
+        "waits": _("pending approval"),
+        "started": _("running"),
+        "ran": _("finished"),
     }
 
 
 class NameFilter(SimpleListFilter):
-    """Filter by a name that is typed or chosen from those that are proposed."""
+    """A filter by a name that is typed or selected from proposals."""
 
-    # The other fields that its form sends.
+    # Other fields that its form submits.
     own = ()
     template = "mcp_bridge/admin/filter_name.html"
 
@@ -190,9 +190,9 @@ class UserFilter(NameFilter):
 
 class TimeFilter(SimpleListFilter):
     """
-    Filter by time: a range that has a name, or one's own from one day or time to another.
+    A filter by time: a named range, or a custom one from a day or time to another.
 
-    ``begin`` and ``end`` are None where there is no bound; the end itself is not in the range.
+    ``begin`` and ``end`` are None without a bound; the end itself is excluded.
     """
 
     title = _("time")
@@ -239,7 +239,7 @@ FILTERS: Final[list[Any]] = [
 
 
 def _moment(text: str, *, is_end: bool = False) -> datetime | None:
-    """Return the time that a text says; of a day its beginning, or its end. None for no text."""
+    """Parse a time; a day means its beginning or its end. None for an empty text."""
     if not text:
         return None
     moment = datetime.fromisoformat(text)
@@ -251,7 +251,7 @@ def _moment(text: str, *, is_end: bool = False) -> datetime | None:
 
 
 class Time(NamedTuple):
-    """The calls from one time to another."""
+    """The calls in one period."""
 
     begin: datetime
     end: datetime
@@ -269,12 +269,12 @@ class Time(NamedTuple):
 
     @property
     def numbers(self) -> Iterator[tuple[str, str, int]]:
-        """The kinds of calls, each with the filter by outcome that lists it, and its number."""
+        """The kinds of calls, each with the outcome filter that lists it, and its number."""
         return ((kind, OUTCOMES[kind], number) for kind, number in self.counts.items())
 
 
 class ToolUse(NamedTuple):
-    """The calls of a tool that ran; durations in milliseconds, None if none is known."""
+    """The calls of a tool that ran; durations in milliseconds, None if unknown."""
 
     tool: str
     calls: int
@@ -285,16 +285,16 @@ class ToolUse(NamedTuple):
 
     @property
     def percent(self) -> int:
-        # One of a thousand is not none.
+        # One in a thousand is not zero.
         return max(1, round(100 * self.failures / self.calls)) if self.failures else 0
 
 
 class Usage:
     """
-    The records that began between two times, by time and by tool: two queries.
+    Statistics of the records in a range, by period and by tool: two queries.
 
-    Without an end until now, without a beginning in the last days. ``tools`` are those that failed
-    most first, then the slowest.
+    Without an end the range ends now; without a beginning it covers the last days. ``tools`` are
+    sorted by failures, then by duration.
     """
 
     def __init__(self, records: Records, begin: datetime | None, end: datetime | None) -> None:
@@ -304,7 +304,7 @@ class Usage:
             kind: Sum("times", filter=OutcomeFilter.conditions[outcome], default=0)
             for kind, outcome in OUTCOMES.items()
         }
-        # Without a function of dates, which SQLite calls in Python for every row.
+        # Without date functions, which SQLite calls in Python for each row.
         places = [When(started_at__gte=begin, then=at) for at, begin in enumerate(bounds)]
         place = Case(*reversed(places), output_field=IntegerField())
         rows: Any = found.annotate(place=place).values_list("place").annotate(**counts)
@@ -330,7 +330,7 @@ class Usage:
 
 
 def _bounds(begin: datetime | None, end: datetime | None) -> list[datetime]:
-    """Return where the times of a range begin, MOST_TIMES at most, and where the last one ends."""
+    """Return the beginnings of at most MOST_TIMES periods, and the end of the last one."""
     now = local_now()
     if begin is None:
         begin = midnight(end - MOMENT if end else now, 1 - DAYS)
@@ -338,7 +338,7 @@ def _bounds(begin: datetime | None, end: datetime | None) -> list[datetime]:
     first = midnight(begin)
     step = timedelta(days=ceil((end - first) / timedelta(days=MOST_TIMES)))
     for minutes in _MINUTES:
-        # Both ends may be within a time.
+        # Both ends may be within a period.
         if end - begin <= timedelta(minutes=minutes) * (MOST_TIMES - 1):
             step = timedelta(minutes=minutes)
             first += (begin - first) // step * step

@@ -1,4 +1,4 @@
-"""Tables of the members of a JSON Schema (2020-12), each with its type in words."""
+"""Tables of the members of a JSON Schema (2020-12), with types in words."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument
 
 MAX_ROWS: Final = 200
-# Members further in are only in the JSON.
+# Members nested deeper are only in the JSON.
 MAX_LEVEL: Final = 6
-# The limits of types in words: levels, branches or values at each of them, and characters.
+# Limits of types in words: levels, branches or values at each of them, and characters.
 _DEPTH: Final = 2
 _NAMED: Final = 20
 _LONGEST: Final = 300
 _BRANCHES: Final = {"anyOf": _("or"), "oneOf": _("or"), "allOf": _("and")}
-# The word for a schema that takes any value.
+# The word for a schema that accepts any value.
 ANYTHING: Final = _("anything")
 KINDS: Final[Mapping[str, Promise]] = {
     "array": _("list"),
@@ -35,7 +35,7 @@ KINDS: Final[Mapping[str, Promise]] = {
     "object": pgettext_lazy("type of a parameter", "object"),
     "string": pgettext_lazy("type of a parameter", "string"),
 }
-# Types that need no words beside their inputs.
+# Types that are obvious from their inputs.
 PLAIN: Final = (KINDS["string"], KINDS["boolean"], ANYTHING)
 # Keywords that limit the values of a type.
 LIMITS: Final[Mapping[str, Promise]] = {
@@ -68,10 +68,10 @@ class Row(NamedTuple):
 
 
 def parameters(schema: JSONSchema) -> list[Row]:
-    """Return the members of an input or output schema, MAX_ROWS at most and one that says so."""
+    """Return the members of an input or output schema: at most MAX_ROWS, and a note."""
     rows = list(islice(_members(SchemaDocument(schema), schema), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        text = gettext("more than %(rows)d rows: the JSON has all of them")
+        text = gettext("more than %(rows)d rows; see the JSON for all")
         rows[MAX_ROWS] = Row("…", 0, text % {"rows": MAX_ROWS})
     return rows
 
@@ -83,12 +83,12 @@ def spelled(name: str) -> str:
 
 
 def as_json(value: object, length: int = _LONGEST) -> str:
-    """Return a value as JSON in one line, cut to a number of characters."""
+    """Return a value as JSON on one line, truncated."""
     return cut(json.dumps(value, ensure_ascii=False, default=str), length)
 
 
 def choice(value: object) -> str:
-    """Return a text for one value of an enum: a plain word as it is, all else as JSON."""
+    """Return a text for one value of an enum: simple words unchanged, others as JSON."""
     if not isinstance(value, str) or value in ("", "null", "true", "false"):
         return as_json(value, 80)
     return cut(value, 80) if value.strip() == value and "," not in value else as_json(value, 80)
@@ -104,14 +104,14 @@ def describe_type(
     schema: object, document: SchemaDocument, seen: frozenset[int] = frozenset(), depth: int = 0
 ) -> str:
     """
-    Return the values that a schema takes, such as "integer, minimum 1" or "list of string".
+    Return the values that a schema accepts, such as "integer, minimum 1" or "list of string".
 
-    ``seen`` are the ids of the schemas to which references have led on the way here.
+    ``seen`` are the ids of the schemas followed through references so far.
     """
     known, seen = document.merged(schema, seen)
     for keyword in REFERENCES:
         if keyword in known:
-            # It leads nowhere, or back to a schema that holds it.
+            # Unresolvable, or a reference to an enclosing schema.
             return unquote(known[keyword].rpartition("/")[2])
     if "enum" in known or "const" in known:
         values = known["enum"] if "enum" in known else [known["const"]]
@@ -147,10 +147,10 @@ def describe_type(
 def _members(
     document: SchemaDocument, schema: object, seen: frozenset[int] = frozenset(), level: int = 0
 ) -> Iterator[Row]:
-    """Yield a row for each member of a schema, and below it those of its own members."""
-    # Its items and its branches as well: all whose members are those of its value.
+    """Yield a row for each member of a schema, followed by its nested members."""
+    # Also its items and branches, whose members belong to the same value.
     pending = [(schema, seen)] if level <= MAX_LEVEL else []
-    # References can make a small schema a very large one.
+    # References can make a small schema very large.
     for _step in range(MAX_ROWS):
         if not pending:
             return

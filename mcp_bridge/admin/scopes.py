@@ -1,4 +1,4 @@
-"""Scopes of OAuth in the admin: their words, and the tools that need them."""
+"""OAuth scopes in the admin: their descriptions, and the tools that require them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mcp_bridge.protocol.text import cut
 
 @admin.register(Scope)
 class ScopeAdmin(BridgeAdmin):
-    """The words of scopes; those that have no row here are shown with their words in SCOPES."""
+    """The descriptions of scopes; those without a row are described in SCOPES."""
 
     list_display = ["name", "description", "needed_by"]
     search_fields = ["name", "description"]
-    # The page that asks before a deletion says which tools go on needing the scope.
+    # Deletion is confirmed on a page that lists the tools that still require the scope.
     actions = None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -32,7 +32,7 @@ class ScopeAdmin(BridgeAdmin):
         return ("name", "description") + ("needed_by",) * (obj is not None)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Scope | None = None) -> list[str]:
-        # Tools and credentials know it by its name.
+        # The name cannot change: tools and credentials refer to it.
         return [] if obj is None else ["name", "needed_by"]
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -54,13 +54,13 @@ class ScopeAdmin(BridgeAdmin):
         shown = [(name, words.get(name, name), listed(needed.get(name, []))) for name in others]
         return {"others": sorted(shown)}
 
-    @admin.display(description=_("tools that need it"))
+    @admin.display(description=_("required by"))
     def needed_by(self, scope: Any) -> str:
         return listed(scope.tools)
 
 
 def tools_by_scope(request: HttpRequest) -> dict[str, list[Entry]]:
-    """Return all tools, those that are off as well, by each scope that they need."""
+    """Return all tools, including disabled ones, by each scope that they require."""
     found: dict[str, list[Entry]] = {}
     for entry in entries_for(request):
         for scope in entry.scopes:
@@ -69,5 +69,5 @@ def tools_by_scope(request: HttpRequest) -> dict[str, list[Entry]]:
 
 
 def listed(tools: list[Entry]) -> str:
-    """Return the names of tools in one line."""
+    """Return the names of tools on one line."""
     return cut(", ".join(entry.setting.name for entry in tools), 400)

@@ -1,4 +1,4 @@
-"""Calls from the admin, as every client's call is made, and their results as a page shows them."""
+"""Calls of tools from the admin, and their results as shown on a page."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from mcp_bridge.server.perform import call_named
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.transports.http import context_of
 
-# Bytes of a picture or a sound, and characters of a text, that a page shows.
+# The most bytes of a picture or sound, and characters of a text, that a page shows.
 MAX_MEDIA: Final = 2 * 1024 * 1024
 MAX_TEXT: Final = 200_000
-# The types that browsers show as they are; SVG is a document that may hold scripts.
+# Types that browsers show safely; SVG is a document that may contain scripts.
 _SHOWN: Final = {
     "image": ("image/png", "image/jpeg", "image/gif", "image/webp"),
     "audio": ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp4", "audio/ogg", "audio/webm"),
@@ -37,7 +37,7 @@ _CLIENT: Final = Client(info={"name": "mcp_bridge admin", "version": mcp_bridge.
 
 
 class Outcome(NamedTuple):
-    """How a call ended: with a CallToolResult, or with a sentence that says why there is none."""
+    """The end of a call: a CallToolResult, or a sentence that explains why there is none."""
 
     result: dict[str, Any] | None = None
     refusal: str = ""
@@ -45,9 +45,9 @@ class Outcome(NamedTuple):
 
 class Block(NamedTuple):
     """
-    One content block of the type ``kind``, as it was ``given``; ``hidden`` is why it is not shown.
+    A content block of the type ``kind``, as ``given``; ``hidden`` is why it is not shown.
 
-    ``link`` is a data: URI of ``size`` bytes, or an address that may be followed.
+    ``link`` is a data: URI of ``size`` bytes, or a URL that may be followed.
     """
 
     kind: str
@@ -60,10 +60,10 @@ class Block(NamedTuple):
 
 class Shown(NamedTuple):
     """
-    A result. ``structured`` and ``meta`` are JSON, or "" where there is none.
+    A result. ``structured`` and ``meta`` are JSON, or "" if absent.
 
-    ``repeated`` is whether a text block says the same as ``structured``. ``errors`` are those of
-    refused arguments, for ``ArgumentsForm.add_tool_errors``.
+    ``repeated`` says that a text block has the same content as ``structured``. ``errors`` are those
+    of invalid arguments, for ``ArgumentsForm.add_tool_errors``.
     """
 
     is_error: bool
@@ -78,9 +78,9 @@ def call(
     tool_name: str, arguments: JSONObject, request: HttpRequest, *, confirmed: bool = False
 ) -> Outcome:
     """
-    Call a tool as the user of the request, who must be allowed to like everybody else.
+    Call a tool as the user of the request, with the usual checks of permissions.
 
-    ``confirmed`` says that this person has just read the arguments, and agreed. Raises ValueError
+    ``confirmed`` says that this user has just read and approved the arguments. Raises ValueError
     or TypeError for arguments that are not JSON.
     """
     context = replace(context_of(request), client=_CLIENT)
@@ -94,8 +94,8 @@ def call(
         return Outcome(result=json.loads(result.to_json(LATEST)))
     except UnknownToolError as error:
         text = gettext(
-            "%(error)s. You may not use it, or it is switched off or waits for approval: all of "
-            "these are answered as if there were no such tool."
+            "%(error)s. The tool may be disabled, pending approval, or not allowed for you; all of "
+            "these give the same error as an unknown tool."
         )
         return Outcome(refusal=text % {"error": error})
     except ProtocolError as error:
@@ -122,7 +122,7 @@ def shown(result: bytes | JSONObject) -> Shown:
 
 
 def _block(block: JSONObject) -> Block:
-    # Nothing in it is trusted: it may hold anything.
+    # Untrusted content.
     kind, resource = str(block.get("type", "")), block.get("resource")
     if kind == "text":
         return Block(kind, block, _readable(block.get("text", "")))
@@ -137,7 +137,7 @@ def _block(block: JSONObject) -> Block:
     if kind == "resource" and isinstance(resource, Mapping):
         if "text" in resource:
             return Block(kind, resource, _readable(resource["text"]))
-        # Three bytes are four characters of base64.
+        # Four characters of base64 are three bytes.
         size = len(str(resource.get("blob", ""))) * 3 // 4
         return Block(kind, resource, size=size, hidden="bytes")
     return Block("other", block, _pretty(block))
@@ -164,7 +164,7 @@ def _parsed(text: str) -> Any:
 
 
 def _readable(given: object) -> str:
-    """Return a text, laid out where it is a JSON object or array, cut to MAX_TEXT."""
+    """Return a text truncated to MAX_TEXT; JSON objects and arrays are indented."""
     text = str(given)
     value = _parsed(text) if text.lstrip().startswith(("{", "[")) else text
     return _limited(harmless(text)) if isinstance(value, str) else _pretty(value)

@@ -1,4 +1,4 @@
-"""The list of tools: its filters, the forms of its rows, and the groups that they stand in."""
+"""The list of tools: its filters, the forms of its rows, and its groups."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ Tools = QuerySet[ToolSetting]
 
 
 def where(request: HttpRequest, tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
-    """Return the tools whose entries are wanted."""
+    """Return the tools whose entries match."""
     names = [entry.setting.name for entry in entries_for(request) if is_wanted(entry)]
     return tools.filter(name__in=names)
 
 
 class EntryFilter(SimpleListFilter):
-    """A filter by what the code and the settings say of a tool together."""
+    """A filter by a property of the tool's code and settings together."""
 
     def holds(self, entry: Entry, wanted: str) -> bool:
-        """Return whether an entry has the wanted value."""
+        """Return whether an entry has the selected value."""
         raise NotImplementedError
 
     def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
@@ -62,11 +62,11 @@ class StatusFilter(EntryFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [("waiting", _("waits for approval")), *ToolStatus.choices]
+        return [("waiting", _("pending approval")), *ToolStatus.choices]
 
     def holds(self, entry: Entry, wanted: str) -> bool:
         if wanted == ToolStatus.SERVED:
-            # What is served unapproved too, as the front page counts it.
+            # Includes tools served without approval, as the front page counts them.
             return entry.is_served
         return entry.waits if wanted == "waiting" else entry.status == wanted
 
@@ -84,7 +84,7 @@ class ScopeFilter(EntryFilter):
 
 
 class ToolsetFilter(EntryFilter):
-    """Filter by toolset; without toolsets there is no such filter."""
+    """A filter by toolset; hidden without toolsets."""
 
     title = _("toolset")
     parameter_name = "toolset"
@@ -98,18 +98,18 @@ class ToolsetFilter(EntryFilter):
 
 
 class GroupFilter(SimpleListFilter):
-    """Choose what the list is grouped by. It leaves out no tool."""
+    """A choice of the list's grouping; does not filter."""
 
     title = _("group")
     parameter_name = "group"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [("app", _("by app")), ("prefix", _("by the beginning of the name"))]
+        return [("app", _("by app")), ("prefix", _("by prefix"))]
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        # Without what Django calls the first choice, by which a filter leaves out nothing.
+        # Replaces Django's first choice, "All".
         first, *others = super().choices(changelist)
-        yield from ({**first, "display": _("As it fits")}, *others)
+        yield from ({**first, "display": _("Automatic")}, *others)
 
     def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
         return queryset
@@ -121,12 +121,12 @@ FILTERS: Final[list[Any]] = [
 
 
 def app_of(tool: Tool) -> str:
-    """Return the name of the app in which a tool is defined, or else of its source."""
+    """Return the name of the app in which a tool is defined, or else its source."""
     config = apps.get_containing_app_config(tool.function) if tool.function else None
     return str(config.verbose_name) if config else tool.source_alias
 
 
-# What the list is grouped by: the name of each tool's group, such as "articles" of articles_delete.
+# Functions that return a tool's group, such as "articles" for articles_delete.
 _GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {
     "app": app_of,
     "prefix": lambda tool: re.split("[._/-]", tool.name, maxsplit=1)[0],
@@ -140,17 +140,17 @@ class RowForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         field = self.fields["enabled"]
         name = gettext("%(name)s is enabled") % {"name": self.instance}
-        # By its address, a script can switch at once (see tools.js).
+        # The URL with which tools.js switches the tool at once.
         address = f"{quote(self.instance.pk)}/switch/"
         field.widget.attrs |= {"aria-label": name, "data-mcp-switch": address}
-        # A column has no place for it.
+        # The column does not have space for it.
         field.help_text = ""
-        # Sent with the tick: whether the list has shown the tool as enabled.
+        # Also submits whether the list showed the tool as enabled.
         field.show_hidden_initial = True
 
     @cached_property
     def changed_data(self) -> list[str]:
-        """The tick, if the person has changed it and nobody else has meanwhile."""
+        """The checkbox, if the user changed it and it was not changed by others meanwhile."""
         ticked = bool(self["enabled"].data)
         shown = self.data.get(self.add_initial_prefix("enabled"))
         is_changed = shown == str(not ticked) and self.initial.get("enabled") is not ticked
@@ -158,7 +158,7 @@ class RowForm(forms.ModelForm):
 
 
 class RowGroup(NamedTuple):
-    """Some rows of the page, one after another; ``part`` is which, as a slice in a template."""
+    """Consecutive rows of the page; ``part`` is their slice for a template."""
 
     name: str
     size: int
@@ -166,20 +166,20 @@ class RowGroup(NamedTuple):
 
 
 class ToolChangeList(ChangeList):
-    """A list whose rows have their ``definition``, and stand in groups."""
+    """A list whose rows have a ``definition`` and are grouped."""
 
-    # The name of the group of each tool, by its name; empty where the list has no groups.
+    # Each tool's group by the tool's name; empty without grouping.
     group_names: Mapping[str, str] = {}
 
     def get_ordering(self, request: HttpRequest, queryset: Tools) -> list[Any]:
-        """Order by group first, unless somebody has chosen a column to order by."""
+        """Order by group first, unless a column was selected for ordering."""
         ordering: list[Any] = list(super().get_ordering(request, queryset))
         chosen = _GROUPINGS.get(request.GET.get(GroupFilter.parameter_name, ""))
         if chosen is None and ORDER_VAR in request.GET:
             return ordering
         for group_of in [chosen] if chosen else _GROUPINGS.values():
             names = {tool.name: group_of(tool) for tool in registry.discovered.tools.values()}
-            # Groups of one tool each would only be in the way, unless somebody asks for them.
+            # Groups of one tool each are only useful if requested.
             if 1 < len(set(names.values())) <= (len(names) if chosen else len(names) // 2):
                 self.group_names = names
                 rows = sorted((group.casefold(), group, name) for name, group in names.items())
@@ -191,11 +191,11 @@ class ToolChangeList(ChangeList):
         return ordering
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Tools:
-        """Add to the rows when each tool was last called, and how often in the last week."""
+        """Annotate the rows with the last call, and the calls of the last week."""
         records = ToolCallRecord.objects.filter(RAN, tool=OuterRef("name"))
         week = records.filter(started_at__gte=timezone.now() - WEEK).order_by().values("tool")
         failures = week.annotate(count=Count("pk", filter=FAILED))
-        # Without the long texts that no column shows; before super() orders by one of them.
+        # Without long texts that are not columns; before super() orders by an annotation.
         self.root_queryset = self.model_admin.get_queryset(request).defer("approved", "note")
         self.root_queryset = self.root_queryset.annotate(
             last_call=Subquery(records.order_by("-started_at").values("started_at")[:1]),
@@ -213,9 +213,9 @@ class ToolChangeList(ChangeList):
 
     @property
     def row_groups(self) -> Iterator[RowGroup]:
-        """The rows of this page in their groups; without groups, one that has no name."""
+        """The rows of this page by group; without groups, one unnamed group."""
         rows: list[Any] = list(self.result_list)
-        without, begin = gettext("Without a tool at present") if self.group_names else "", 0
+        without, begin = gettext("Without a tool") if self.group_names else "", 0
         for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, without)):
             end = begin + len(list(found))
             yield RowGroup(name, end - begin, f"{begin}:{end}")
@@ -223,7 +223,7 @@ class ToolChangeList(ChangeList):
 
 
 def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
-    """Return what stands above the list: numbers of tools, and the length of each toolset."""
+    """Return the summary above the list: tool counts, and the size of each toolset."""
     sees_calls = model_admin.can_link(request, PendingCall)
     lengths = []
     for name, part in registry.snapshot.lists().items():

@@ -1,4 +1,4 @@
-"""The admin of the tools: their list, and the pages of each to read, set, approve and try it."""
+"""The admin of the tools: their list, and pages to read, configure, approve and try each."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import mark_approved
 
-# The tools on a page of those that wait, which is as many as a person reads in one go.
+# The pending tools on a page, about as many as a person reads at once.
 PER_PAGE: Final = 20
-# The most tools of one change that messages name.
+# The most tools that messages name after one change.
 MOST_NAMED: Final = 10
 
 
@@ -43,17 +43,17 @@ class ToolSettingForm(RevisedForm):
             "note": AdminTextareaWidget({"rows": 3}),
             "description": AdminTextareaWidget({"rows": 6}),
         }
-        help_texts = {"groups": _("Which groups, where “Only for groups” is ticked.")}
+        help_texts = {"groups": _("Groups that may use the tool if “Only for groups” is selected.")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         tool = Entry.of(self.instance).tool
         if "confirm" in self.fields and tool and tool.options.confirm:
-            # Shown as it is, and never written: what is disabled is no change.
+            # Shown but never saved: disabled fields do not count as changed.
             confirm = self.fields["confirm"]
             confirm.disabled, self.initial["confirm"] = True, True
             confirm.help_text = gettext(
-                "The tool is made so: each call waits until a person has agreed to it."
+                "Required by the tool's code: each call needs a person's approval."
             )
 
     def clean(self) -> None:
@@ -61,15 +61,15 @@ class ToolSettingForm(RevisedForm):
         given = self.cleaned_data
         if given.get("groups") and not given.get("restricted", True):
             text = gettext(
-                "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
-                "tool to these groups, or clear all groups to limit it to none."
+                "Groups are selected, but “Only for groups” is not. Select it to restrict the tool "
+                "to these groups, or remove all groups."
             )
             self.add_error("groups", text)
 
 
 @admin.register(ToolSetting)
 class ToolSettingAdmin(BridgeAdmin):
-    """The tools of the site: see, switch, limit, describe, approve and try them."""
+    """The tools of the site: list, enable, restrict, describe, approve and try them."""
 
     pages = {
         "candidates": "candidates/",
@@ -83,10 +83,10 @@ class ToolSettingAdmin(BridgeAdmin):
     form = ToolSettingForm
     fieldsets = [
         (
-            _("What you decide"),
+            _("Settings"),
             {"fields": ["enabled", "confirm", "restricted", "groups", "scopes", "rate", "note"]},
         ),
-        (_("Other words for models"), {"fields": ["title", "description"]}),
+        (_("Override title and description"), {"fields": ["title", "description"]}),
     ]
     list_display = [
         *("tool", "enabled", "status", "what_it_does", "who_can_use_it", "calls", "tokens"),
@@ -94,9 +94,9 @@ class ToolSettingAdmin(BridgeAdmin):
     list_editable = ["enabled"]
     list_filter = FILTERS
     list_per_page = 100
-    # The number of all tools stands above the list already.
+    # The number of all tools is above the list already.
     show_full_result_count = False
-    # Searched as models read them, which the rows alone do not know.
+    # Searched in the served texts, which are not in the rows.
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
     actions = ["switch_on", "switch_off"]
@@ -117,7 +117,7 @@ class ToolSettingAdmin(BridgeAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: Tools, search_term: str
     ) -> tuple[Tools, bool]:
-        """Return the tools whose name, title and description, as served, hold all words."""
+        """Return the tools whose served name, title and description contain all words."""
         words = search_term.casefold().split()
 
         def holds_all(entry: Entry) -> bool:
@@ -130,14 +130,14 @@ class ToolSettingAdmin(BridgeAdmin):
         return summary(self, request) | {"candidates": len(candidates())}
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
-        # An approval would be lost with the row of a tool that is still there.
+        # Deleting the row of an existing tool would lose its approval.
         gone = obj is not None and Entry.of(obj).tool is None
         return gone and super().has_delete_permission(request, obj)
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        # Read anew: a form that was refused leaves its values in the object.
+        # Read again: a rejected form leaves its values on the object.
         setting = self.get_queryset(request).get(pk=context["original"].pk)
         entry = Entry.of(setting)
         context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
@@ -148,7 +148,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ToolSetting, form: Any, change: bool) -> None:
-        # An approval that was written in between is not to be undone.
+        # Does not overwrite an approval that was saved meanwhile.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -157,7 +157,7 @@ class ToolSettingAdmin(BridgeAdmin):
             self.say_effects(request, form.instance)
 
     def construct_change_message(self, request: HttpRequest, form: Any, *args: Any) -> Any:
-        """Return the changed values for the history; Django's own text where there are none."""
+        """Return the changed values for the history, or Django's text if there are none."""
         default = super().construct_change_message(request, form, *args)
         texts = (
             changed(
@@ -170,7 +170,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return "; ".join(texts) or default
 
     def say_effects(self, request: HttpRequest, *rows: ToolSetting) -> None:
-        """Say of each tool that was changed who can use it now, MOST_NAMED at most."""
+        """Report who can use each changed tool now, for at most MOST_NAMED tools."""
         for each in definitions(map(Entry.of, rows[:MOST_NAMED])):
             self.message_user(request, *each.effect)
         if (rest := len(rows) - MOST_NAMED) > 0:
@@ -180,7 +180,7 @@ class ToolSettingAdmin(BridgeAdmin):
             self.message_user(request, text % {"count": rest}, messages.SUCCESS)
 
     def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Switch a tool on or off as posted; return for a script what that has changed."""
+        """Enable or disable a tool as posted; return the changes for the script."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         with self.decision(request):
@@ -194,7 +194,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return JsonResponse({"message": text, "undo": gettext("Undo"), "cells": cells})
 
     def _set_enabled(self, request: HttpRequest, row: ToolSetting, *, on: bool) -> bool:
-        """Switch a tool on or off and log it; return whether that is a change."""
+        """Enable or disable a tool and log it; return whether that is a change."""
         if row.enabled is on:
             return False
         row.enabled = on
@@ -210,11 +210,11 @@ class ToolSettingAdmin(BridgeAdmin):
     tokens = column("tokens", _("tokens"))
     calls = column("calls", _("calls in 7 days"), "week_calls")
 
-    @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
+    @admin.action(description=_("Enable selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
         self._switch(request, queryset, on=True)
 
-    @admin.action(description=_("Switch off the selected tools"), permissions=["change"])
+    @admin.action(description=_("Disable selected tools"), permissions=["change"])
     def switch_off(self, request: HttpRequest, queryset: Tools) -> None:
         self._switch(request, queryset, on=False)
 
@@ -223,22 +223,20 @@ class ToolSettingAdmin(BridgeAdmin):
         switched = [row for row in chosen if self._set_enabled(request, row, on=on)]
         number, rest = len(switched), len(chosen) - len(switched)
         if on:
-            text = ngettext(
-                "%(count)d tool is switched on.", "%(count)d tools are switched on.", number
-            )
+            text = ngettext("%(count)d tool was enabled.", "%(count)d tools were enabled.", number)
         else:
             text = ngettext(
-                "%(count)d tool is switched off.", "%(count)d tools are switched off.", number
+                "%(count)d tool was disabled.", "%(count)d tools were disabled.", number
             )
         if rest:
-            more = ngettext("%(count)d was so before.", "%(count)d were so before.", rest)
+            more = ngettext("%(count)d was unchanged.", "%(count)d were unchanged.", rest)
             text += f" {more % {'count': rest}}"
         level = messages.SUCCESS if number else messages.WARNING
         self.message_user(request, text % {"count": number}, level)
         self.say_effects(request, *switched)
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the tools that wait for approval; a POST approves those of them that are ticked."""
+        """Show the tools pending approval; a POST approves the selected ones."""
         if request.method == "POST":
             self._approve(request, _ticked(request))
             return redirect(self.address("waiting"))
@@ -246,7 +244,7 @@ class ToolSettingAdmin(BridgeAdmin):
         waiting = [entry for entry in map(Entry.of, rows) if entry.waits]
         page = Paginator(waiting, PER_PAGE).get_page(request.GET.get("p"))
         context: Context = {
-            "title": gettext("Tools that wait for approval"),
+            "title": gettext("Tools pending approval"),
             "page": page,
             "definitions": definitions(page),
             "may_approve": self.has_change_permission(request),
@@ -254,7 +252,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return self.page(request, "waiting_tools", context)
 
     def approve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Approve the definition with the posted fingerprint, if it is still the code's."""
+        """Approve the definition with the posted fingerprint, if it is still current."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         setting: ToolSetting = self.viewed(request, object_id)
@@ -262,14 +260,14 @@ class ToolSettingAdmin(BridgeAdmin):
         return self.back_to(setting)
 
     def _approve(self, request: HttpRequest, shown: Mapping[str, str], built: Any = None) -> None:
-        """Approve tools whose fingerprints were shown, or switch on ``built`` candidates."""
+        """Approve tools with the fingerprints shown, or enable ``built`` candidates."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         is_new = built is not None
         tools: Mapping[str, Tool] = built if is_new else registry.discovered.tools
         text = gettext("Approved the definition %(fingerprint)s.")
         if is_new:
-            text = gettext("Switched on the candidate, with the definition %(fingerprint)s.")
+            text = gettext("Enabled the candidate with the definition %(fingerprint)s.")
         approved = []
         with self.decision(request):
             names = [name for name in shown if name in tools]
@@ -291,11 +289,11 @@ class ToolSettingAdmin(BridgeAdmin):
                 self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
                 approved.append(row)
         count = len(approved)
-        text = ngettext("%(count)d tool is approved.", "%(count)d tools are approved.", count)
+        text = ngettext("%(count)d tool was approved.", "%(count)d tools were approved.", count)
         if is_new:
             text = ngettext(
-                "%(count)d candidate is switched on.",
-                "%(count)d candidates are switched on.",
+                "%(count)d candidate was enabled.",
+                "%(count)d candidates were enabled.",
                 count,
             )
         level = messages.SUCCESS if count else messages.WARNING
@@ -303,18 +301,18 @@ class ToolSettingAdmin(BridgeAdmin):
         self.say_effects(request, *(() if is_new else approved))
         if others := sorted(shown.keys() - {row.name for row in approved}):
             text = gettext(
-                "Not approved, since they have changed or wait no longer since the page was "
-                "opened: %(names)s."
+                "Not approved, since they were changed or are no longer pending since you opened "
+                "the page: %(names)s."
             )
             if is_new:
                 text = gettext(
-                    "Not switched on, since they have changed or are gone since the page was "
-                    "opened: %(names)s."
+                    "Not enabled, since they were changed or removed since you opened the page: "
+                    "%(names)s."
                 )
             self.message_user(request, text % {"names": ", ".join(others)}, messages.ERROR)
 
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
-        """Show a page of the candidates that are not switched on, none of which is built."""
+        """Show a page of the candidates that are not enabled, without building them."""
         form = FilterForm(request)
         context: Context = {
             "title": gettext("Candidates"),
@@ -327,7 +325,7 @@ class ToolSettingAdmin(BridgeAdmin):
         return self.page(request, "candidates", context)
 
     def switch_on_view(self, request: HttpRequest) -> HttpResponse:
-        """Show what the chosen candidates would be as tools; a POST of that switches them on."""
+        """Show the selected candidates as tools; a POST from that page enables them."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         if request.method != "POST":
@@ -338,7 +336,7 @@ class ToolSettingAdmin(BridgeAdmin):
         if "_all" in request.POST:
             names = [each.name for each in form.page]
         if not names and "_confirmed" not in request.POST:
-            text = gettext("Nothing was chosen: tick the candidates to switch on.")
+            text = gettext("Nothing was selected: select the candidates to enable.")
             self.message_user(request, text, messages.WARNING)
             return redirect(back)
         tools, errors = [], []
@@ -348,7 +346,7 @@ class ToolSettingAdmin(BridgeAdmin):
             except ValueError as reason:
                 errors.append((name, str(reason)))
         if "_confirmed" in request.POST:
-            # What another process has shown has been built in this one.
+            # Built here too, since another process may have shown them.
             self._approve(request, ticked, {tool.name: tool for tool in tools})
             return redirect(back)
         rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
@@ -356,7 +354,7 @@ class ToolSettingAdmin(BridgeAdmin):
             Entry(rows.get(tool.name) or ToolSetting(name=tool.name), tool) for tool in tools
         )
         context: Context = {
-            "title": gettext("Switch on candidates"),
+            "title": gettext("Enable candidates"),
             "built": built,
             "errors": errors,
             "tokens": sum(each.entry.tokens for each in built),
@@ -365,12 +363,12 @@ class ToolSettingAdmin(BridgeAdmin):
         return self.page(request, "switch_on", context)
 
     def sees_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the tools that somebody sees, and why not the rest, to those who may view users."""
+        """Preview the tools that a user, group or anonymous caller sees, and why not others."""
         return self.page(request, "sees", seen(request))
 
 
 def _ticked(request: HttpRequest) -> dict[str, str]:
-    """Return the fingerprints that a page has shown of the ticked tools, by name."""
+    """Return the fingerprints that a page showed of the selected tools, by name."""
     # Each is posted as "fingerprint name".
     parts = (each.partition(" ") for each in request.POST.getlist("tool"))
     return {name: given for given, _, name in parts if name}

@@ -1,4 +1,4 @@
-"""The page that tries a tool: a form of its input schema, a question, and the result."""
+"""The page to try a tool: a form for its input schema, a confirmation, and the result."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.forms import flat
 from mcp_bridge.schemas.walk import SchemaDocument
 
-# A schema of more members is one field of JSON.
+# Schemas with more members get a single JSON field.
 MAX_FIELDS: Final = 200
-# The value of a field that was left empty: nothing is sent.
+# The value of an empty field: it is not sent.
 ABSENT: Final = object()
-# The field of the members that the schema does not name: no quoted name is a star.
+# The field for members that the schema does not name; quoted names are never "*".
 _OTHERS: Final = "*"
-# Text that may be longer than this has an input of several lines.
+# Texts that may be longer get a multi-line input.
 _LINE: Final = 200
-# A value of each format, and of each type; of examples, the levels and the members at each.
+# An example value of each format and type; the levels of examples, and the members at each.
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
@@ -60,7 +60,7 @@ Read = Callable[[str], object]
 
 
 def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Show a form of a tool's parameters; a POST of it calls the tool as the user."""
+    """Show a form for a tool's parameters; submitting it calls the tool as the user."""
     setting: ToolSetting = model_admin.viewed(request, object_id)
     entry = Entry.of(setting)
     context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
@@ -88,10 +88,10 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> H
 
 class ArgumentField(forms.Field):
     """
-    The field of one member, whose cleaned value is a JSON value or ABSENT.
+    The field of one member; its cleaned value is a JSON value or ABSENT.
 
-    ``read`` returns the value of a text that is not empty, or raises ValidationError.
-    ``when_empty`` is the value of an empty field: missing arguments are for the server to refuse.
+    ``read`` converts a non-empty text to a value, or raises ValidationError. ``when_empty`` is the
+    value of an empty field: the server reports missing arguments.
     """
 
     name = ""
@@ -112,16 +112,16 @@ class ArgumentField(forms.Field):
 
 class ArgumentsForm(forms.Form):
     """
-    The form of a tool's input schema: a field for each member, of JSON for what is nested.
+    The form for a tool's input schema: a field for each member, as JSON for nested values.
 
-    It refuses only texts that cannot be made JSON: all else is for the server to refuse, whose
-    errors ``add_tool_errors`` takes. An empty field is not sent.
+    It rejects only texts that cannot become JSON; the server checks the rest, and its errors are
+    added by ``add_tool_errors``. Empty fields are not sent.
     """
 
     prefix = "arguments"
 
     class Media:
-        # It shows the pictures and sounds of a result.
+        # Shows the pictures and plays the sounds of a result.
         js = ["mcp_bridge/results.js"]
 
     def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
@@ -131,7 +131,7 @@ class ArgumentsForm(forms.Form):
         members, required = root.get("properties", {}), root.get("required", ())
         if len(members) > MAX_FIELDS:
             members = {}
-        # By the names of the fields, which can be in an HTML name and id.
+        # By field name, which is valid in an HTML name and id.
         self._members: dict[str, ArgumentField] = {}
         for name, each in members.items():
             key = quote(name, safe="", errors="surrogatepass") or "%"
@@ -144,14 +144,14 @@ class ArgumentsForm(forms.Form):
             field.label = gettext("Other members") if members else gettext("All members")
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments to send. Only for a form that is valid."""
+        """Return the arguments to send. Requires a valid form."""
         values = {key: value for key, value in self.cleaned_data.items() if value is not ABSENT}
-        # A member with a field of its own comes before one written among the others.
+        # A member's own field takes precedence over one among the others.
         found: dict[str, Any] = dict(values.pop(_OTHERS, {}))
         return found | {self._members[key].name: value for key, value in values.items()}
 
     def add_tool_errors(self, errors: Iterable[JSONObject]) -> None:
-        """Put each error of ``_meta["mcp-bridge/errors"]`` at its field, or at the form's top."""
+        """Add each error of ``_meta["mcp-bridge/errors"]`` to its field, or to the form."""
         keys = {pointer((field.name,)): key for key, field in self._members.items()}
         for error in errors:
             path, message = str(error.get("path", "")), str(error.get("message", ""))
@@ -160,14 +160,14 @@ class ArgumentsForm(forms.Form):
             self.add_error(keys.get(first), f"{rest}: {message}" if rest else message)
 
     def prefill(self, arguments: JSONObject) -> None:
-        """Show arguments in the fields, as far as each field reads the same from what it shows."""
+        """Fill the fields with arguments that survive a round trip through the field."""
         for key, field in self._members.items():
             if field.name not in arguments:
                 continue
             value = arguments[field.name]
             for text in (value, json.dumps(value), json.dumps(value, ensure_ascii=False)):
                 with suppress(ValidationError):
-                    # One of its type, too: true is not 1.
+                    # With the same type: true is not 1.
                     is_same = json.dumps(field.clean(text)) == json.dumps(value)
                     if isinstance(text, bool | str) and is_same:
                         self.initial[key] = text
@@ -177,7 +177,7 @@ class ArgumentsForm(forms.Form):
 def _member(
     document: SchemaDocument, schema: object, name: str, required: bool, seen: frozenset[int]
 ) -> ArgumentField:
-    """Return the field of a member, by the type, the values and the format of its schema."""
+    """Return the field of a member, from the type, values and format in its schema."""
     known, _seen = document.merged(schema, seen)
     found = flat(document, schema, seen)
     branches = [each for each in known.get("anyOf", ()) if isinstance(each, Mapping)]
@@ -194,7 +194,7 @@ def _member(
         when_empty = None if required and nullable else ABSENT
         field = ArgumentField(_TYPED[kinds[0]], widget, when_empty=when_empty)
     else:
-        # Also if null has to be written, since an empty field means another default.
+        # Also if null must be entered, since an empty field means another default.
         field = _json(_example(document, schema, seen))
     is_sent_empty = field.when_empty is None or isinstance(field.widget, forms.CheckboxInput)
     field.name, field.required = name, required and not is_sent_empty
@@ -212,35 +212,35 @@ def _member(
 
 
 def _input(schema: JSONSchema, kind: str) -> forms.Widget:
-    """Return the input of a text or a number."""
+    """Return the input for a text or a number."""
     given = schema.get("format", "")
     if kind != "string":
-        # Django leaves out an attribute that is False.
+        # Django omits attributes that are False.
         bounds = {"min": schema.get("minimum", False), "max": schema.get("maximum", False)}
         step = 1 if kind == "integer" else "any"
         return forms.NumberInput({"class": "vIntegerField", "step": step, **bounds})
     if given == "date":
-        # Not the bare DateInput, which is a text input.
+        # DateInput would be a text input.
         return forms.TextInput({"type": "date"})
     if given == "password":
         return forms.PasswordInput({"class": "vTextField"})
     if given in _FORMATS or schema.get("maxLength", _LINE + 1) <= _LINE:
         shown = _FORMATS.get(given, False)
         return forms.TextInput({"class": "vTextField", "placeholder": shown})
-    # It may be a word or a page: lines that grow.
+    # A textarea that grows with its content.
     return forms.Textarea({"rows": 1, "class": "vLargeTextField"})
 
 
 def _example(
     document: SchemaDocument, schema: object, seen: frozenset[int], level: int = 0
 ) -> object:
-    """Return a value that a schema takes, as far as its types say."""
+    """Return an example value that matches a schema's types."""
     found = flat(document, schema, seen)
     for values in (found.get("examples"), found.get("enum"), [found.get("default")]):
         if values and values[0] is not None:
             return values[0]
     kind = next((each for each in kinds_of(found) if each != "null"), "")
-    # The levels are an end of schemas that hold themselves.
+    # The level limit ends recursive schemas.
     is_inside = level < _LEVELS
     for keyword in ("anyOf", "oneOf", "allOf"):
         if not kind and found.get(keyword) and is_inside:
@@ -259,7 +259,7 @@ def _example(
 
 
 def _read_json(given: str) -> object:
-    """Return the JSON value in a text, read as strictly as on the wire, or ABSENT without one."""
+    """Parse JSON as strictly as in requests; ABSENT for an empty text."""
     if not given.strip():
         return ABSENT
     try:
@@ -272,7 +272,7 @@ def _read_json(given: str) -> object:
         json.loads(given)
     except json.JSONDecodeError as error:
         text = gettext(
-            "This is not JSON: %(reason)s at line %(line)d, column %(column)d. Text stands in "
+            "This is not JSON: %(reason)s at line %(line)d, column %(column)d. Put text in "
             "double quotes."
         )
         values = {"reason": error.msg.lower(), "line": error.lineno, "column": error.colno}
@@ -285,7 +285,7 @@ def _read_json(given: str) -> object:
 def _read_object(given: str) -> object:
     value = _read_json(given)
     if value is not ABSENT and not isinstance(value, dict):
-        text = gettext("This is not a JSON object. Write one such as %(example)s.")
+        text = gettext("This is not a JSON object. Enter one such as %(example)s.")
         raise ValidationError(text % {"example": '{"name": "value"}'})
     return value
 
@@ -295,7 +295,7 @@ def _read_number(text: str) -> object:
         value: object = decode(text.strip().encode())
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value
-    raise ValidationError(gettext("This is not a number. Write one such as 3 or 2.5."))
+    raise ValidationError(gettext("This is not a number. Enter one such as 3 or 2.5."))
 
 
 def _choices(schema: JSONSchema, *, nullable: bool, required: bool) -> ArgumentField:
@@ -315,7 +315,7 @@ def _choices(schema: JSONSchema, *, nullable: bool, required: bool) -> ArgumentF
 
     def read(text: str) -> object:
         if text not in written:
-            raise ValidationError(gettext("Choose one of the values."))
+            raise ValidationError(gettext("Select one of the values."))
         return written[text]
 
     return ArgumentField(read, forms.Select(choices=choices))
@@ -323,11 +323,11 @@ def _choices(schema: JSONSchema, *, nullable: bool, required: bool) -> ArgumentF
 
 def _json(example: object, read: Read = _read_json) -> ArgumentField:
     attrs = {"rows": 3, "class": "vLargeTextField mcp-json", "spellcheck": "false"}
-    hint = gettext("Write JSON, such as %(example)s.") % {"example": as_json(example, 1_000)}
+    hint = gettext("Enter JSON, such as %(example)s.") % {"example": as_json(example, 1_000)}
     return ArgumentField(read, forms.Textarea(attrs), hint)
 
 
-# What reads the texts of each type that has an input of its own.
+# Converters for types that have their own input.
 _TYPED: Final[Mapping[str, Read]] = {
     "string": lambda text: "" if text == '""' else text,
     "integer": _read_number,

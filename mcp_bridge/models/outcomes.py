@@ -12,7 +12,7 @@ ERRORS_KEY: Final = "mcp-bridge/errors"
 
 
 class Outcome(TextChoices):
-    """How a call ended."""
+    """The end of a call."""
 
     STARTED = "started", _("started")
     SUCCEEDED = "succeeded", _("succeeded")
@@ -23,7 +23,7 @@ class Outcome(TextChoices):
 
 
 class ErrorCode(TextChoices):
-    """Why a call was refused, or how it failed."""
+    """The reason why a call was refused or failed."""
 
     UNKNOWN_TOOL = "unknown_tool", _("no such tool")
     FORBIDDEN = "forbidden", _("not for this user")

@@ -100,7 +100,7 @@ class Generation(models.Model):
 
 
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
-    """Renews the generation for bulk writes too, which send no signals."""
+    """A queryset that renews the generation for bulk writes too, which send no signals."""
 
     def update(self, **values: Any) -> int:
         with _renewed():

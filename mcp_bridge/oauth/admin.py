@@ -32,7 +32,7 @@ class ClientForm(RevisedForm, ApplicationForm):
 @method_decorator(sensitive_post_parameters("client_secret"), name="changeform_view")
 class ClientAdmin(PagesAdmin):
     """
-    Add clients, view self-registered ones, and revoke their tokens.
+    The admin of clients: add them, view self-registered ones, and revoke their tokens.
 
     Metadata that a client sent is read-only here.
     """

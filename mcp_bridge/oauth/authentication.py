@@ -20,7 +20,7 @@ from mcp_bridge.oauth.validator import checksum_of
 
 class TokenAuthentication(BaseAuthentication):
     """
-    Authenticate ``Authorization: Bearer TOKEN`` by django-oauth-toolkit's access tokens.
+    Authentication of ``Authorization: Bearer TOKEN`` by django-oauth-toolkit's tokens.
 
     A token of the grant "client credentials" acts as the user of its application, the service
     user. Tokens with the prefix of mcp_bridge.tokens are left to their class. The endpoint itself

@@ -84,16 +84,16 @@ _METADATA: Final = TypeAdapter(Annotated[ClientMetadata, BeforeValidator(without
 
 
 class RegistrationRateThrottle(AnonRateThrottle):
-    """Counts registrations and fetched client documents by network."""
+    """A throttle for registrations and fetched client documents, by network."""
 
     rate = "300/hour"
 
 
 class ClientRegistration:
     """
-    Accepts clients with safe redirect URIs that request only logins.
+    A permission for clients with safe redirect URIs that request only logins.
 
-    A permission class for DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to allow
+    For DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to allow
     ``private_use_uris``: redirect URIs with a custom scheme. Since any program could claim that
     scheme, they must be listed in full. Their schemes must also be in
     ALLOWED_REDIRECT_URI_SCHEMES.
@@ -129,7 +129,7 @@ def client_registration() -> ClientRegistration:
 
 
 class MetadataFetcher(SafeMetadataFetcher):
-    """Applies the rules of registration to a client's metadata document."""
+    """A fetcher that applies the rules of registration to metadata documents."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         document, max_age = super().fetch(client_id)
@@ -146,7 +146,7 @@ class MetadataFetcher(SafeMetadataFetcher):
 
 
 class ClientDocument:
-    """Counts a client document as a registration; for CIMD_REGISTRATION_PERMISSION_CLASSES."""
+    """A permission that counts documents; for CIMD_REGISTRATION_PERMISSION_CLASSES."""
 
     def has_permission(self, request: OAuthRequest, client_id: str) -> bool:
         """Return whether the document may be fetched for this request."""
@@ -169,7 +169,7 @@ def seconds_to_wait(meta: dict[str, Any]) -> int | None:
 
 class ClientRegistrationView(DynamicClientRegistrationView):
     """
-    Registers a client (RFC 7591); its metadata must always satisfy ClientRegistration.
+    Registration of a client (RFC 7591); its metadata must satisfy ClientRegistration.
 
     Does not support updates by RFC 7592, which would bypass it.
     """

@@ -9,7 +9,7 @@ from mcp_bridge.conf import conf
 
 
 class Scopes(BaseScopes):
-    """Offers the scopes of the endpoint's tools; requests without scopes get DEFAULT_SCOPES."""
+    """The scopes of the endpoint's tools; requests without scopes get DEFAULT_SCOPES."""
 
     def get_all_scopes(self) -> dict[str, str]:
         return supported_scopes()

@@ -35,7 +35,7 @@ def invalid_target(request: Request | None = None) -> errors.OAuth2Error:
 
 class Validator(OAuth2Validator):
     """
-    Issues tokens only for the endpoint, RESOURCE, and its toolsets.
+    A validator that issues tokens only for the endpoint, RESOURCE, and its toolsets.
 
     A self-registered client that does not name a resource gets a token for the endpoint, the only
     resource here. Clients made by an administrator get django-oauth-toolkit's default: a token

@@ -68,7 +68,7 @@ def without_nul(view: View) -> View:
 
 
 class OneAtATime(OAuthLibMixin):
-    """Handles requests with codes and tokens of one login one at a time."""
+    """A view that handles requests with codes and tokens of one login one at a time."""
 
     @sensitive_variables()
     def alone(self, request: HttpRequest, view: Callable[..., HttpResponse]) -> HttpResponse:
@@ -109,7 +109,7 @@ class OneAtATime(OAuthLibMixin):
 
 @method_decorator([protected, without_nul], name="dispatch")
 class AuthorizationView(views.AuthorizationView):
-    """Asks a user to connect a client; errors carry ``iss`` too (RFC 9207, section 2)."""
+    """The consent page for a client; errors carry ``iss`` too (RFC 9207, section 2)."""
 
     template_name = "mcp_bridge/oauth/consent.html"
 
@@ -168,7 +168,7 @@ class AuthorizationView(views.AuthorizationView):
 
 @method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
 class TokenView(OneAtATime, views.TokenView):
-    """Exchanges a code or a refresh token for an access token."""
+    """The exchange of a code or a refresh token for an access token."""
 
     @method_decorator(sensitive_post_parameters())
     def authorization_flow_token_response(self, request: HttpRequest) -> HttpResponse:
@@ -196,7 +196,7 @@ class TokenView(OneAtATime, views.TokenView):
 @method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class RevokeTokenView(OneAtATime, views.RevokeTokenView):
-    """Revokes a token (RFC 7009)."""
+    """Revocation of a token (RFC 7009)."""
 
     @sensitive_variables()
     def post(self, request: HttpRequest) -> HttpResponse:

@@ -167,7 +167,7 @@ def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -
 @dataclass(slots=True)
 class Redactor:
     """
-    Replaces the secrets in a value by HIDDEN, and cuts the value to ``left`` bytes of JSON.
+    A replacement of secrets by HIDDEN that also cuts the value to ``left`` bytes of JSON.
 
     Objects and arrays are nested at most MAX_DEPTH deep; the data of a ``data:`` URI is replaced
     by its size.

@@ -61,7 +61,7 @@ def _instructions(endpoint: Endpoint) -> JSONObject:
 
 class MCPServer(Endpoint):
     """
-    Answers MCP requests with the tools of a snapshot, under a policy.
+    A server that answers MCP requests with the tools of a snapshot, under a policy.
 
     ``snapshot`` defaults to the tools that are served now, ``policy`` to the setting
     ACCESS_POLICY. A subclass may extend ``server_capabilities`` and the methods; those in

@@ -1,4 +1,4 @@
-"""What templates of the admin ask for: the front page, what waits, and names of permissions."""
+"""Template tags for the admin pages: the front page, pending items, names of permissions."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class MCPError(AssertionError):
 
 class MCPClient:
     """
-    Speaks MCP to the site's endpoint, without a socket.
+    A client that speaks MCP to the site's endpoint, without a socket.
 
     ``user`` makes the calls (None: anonymous), or ``token`` is sent as a bearer token. ``path`` is
     the endpoint (default: from the URLconf), ``capabilities`` are those the client declares, and

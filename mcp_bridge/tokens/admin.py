@@ -59,7 +59,7 @@ class NamesField(forms.MultipleChoiceField):
 @admin.register(Token)
 class TokenAdmin(PagesAdmin):
     """
-    Issue, view and revoke tokens. The secret is shown once, when the token is issued.
+    The admin of tokens: issue, view and revoke them. The secret is shown once, on issue.
 
     Users who may add tokens see and revoke their own; those of others require the permissions to
     view and to change.

@@ -19,7 +19,7 @@ logger = get_logger("mcp_bridge.tokens")
 
 class TokenAuthentication(BaseAuthentication):
     """
-    Authenticate ``Authorization: Bearer SECRET`` (RFC 6750, section 2.1); never the query string.
+    Authentication of ``Authorization: Bearer SECRET`` (RFC 6750, section 2.1) by this app.
 
     Other schemes, and secrets without this app's prefix, are left to other classes. Also works in
     DRF's own views.

@@ -116,7 +116,7 @@ def test_every_link_of_the_pages_of_tools_alone_leads_to_a_page(
 def test_all_pages_lead_to_pages_of_their_site(settings: Any, name: str) -> None:
     site = Site(settings, name, PendingCall, ToolCallRecord, default=name != "admin")
     text = site.get("toolsetting_changelist")
-    assert '<a href="/own/mcp_bridge/pendingcall/">1 call waits for approval.</a>' in text
+    assert '<a href="/own/mcp_bridge/pendingcall/">1 call is pending approval.</a>' in text
     text = site.get("toolsetting_change", row("wipe").pk)
     assert "/own/mcp_bridge/toolcallrecord/?tool=wipe" in text
     assert f"/own/mcp_bridge/pendingcall/{site.pending.pk}/change/" in site.get(

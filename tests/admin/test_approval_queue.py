@@ -89,7 +89,7 @@ def test_a_call_can_be_passed_over(caller: CheckedClient) -> None:
     administrator = Administrator(SEE, DECIDE)
     for here, there in ((first, second), (second, first)):
         page = text_at(administrator, address("change", here.pk))
-        assert f'<a href="{address("change", there.pk)}">Next waiting call' in page
+        assert f'<a href="{address("change", there.pk)}">Next pending call' in page
     assert statuses() == ["waiting", "waiting"]
 
 
@@ -103,8 +103,10 @@ def test_only_calls_that_the_person_may_decide_follow(caller: CheckedClient, set
     response = administrator.browser.post(address("change", first.pk), {"_approve": "1"})
     assert response.headers["Location"] == address("change", first.pk)
     page = text_at(administrator, address("changelist"))
-    assert "None of them is for you to approve." in page
-    assert "No call waits that you can decide on." in text_at(administrator, address("decide"))
+    assert "You cannot approve any of them." in page
+    assert "No calls are pending that you can decide on." in text_at(
+        administrator, address("decide")
+    )
 
 
 def test_it_is_said_by_when_the_client_must_repeat_the_call(caller: CheckedClient) -> None:
@@ -112,15 +114,17 @@ def test_it_is_said_by_when_the_client_must_repeat_the_call(caller: CheckedClien
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("change", pending.pk), _approve="1")
     assert re.search(r"when its caller repeats it, by \w.* at the latest", page)
-    assert "The client has to repeat the call by" in page
+    assert "The client must repeat the call by" in page
     listed = text_at(administrator, address("changelist") + "?status=approved")
-    assert "It has to be repeated by" in listed
+    assert "Must be repeated by" in listed
     past = timezone.now() - timedelta(days=1)
     PendingCall.objects.update(decided_at=past)
-    assert "has to repeat" not in text_at(administrator, address("change", pending.pk))
+    assert "must repeat" not in text_at(administrator, address("change", pending.pk))
     for status, is_there in {"approved": False, "aside": True}.items():
         listed = text_at(administrator, address("changelist") + f"?status={status}")
-        assert ("It was not repeated in time" in listed) is is_there
+        assert (
+            "The approval expired. If the call is repeated, it becomes pending again" in listed
+        ) is is_there
 
 
 def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
@@ -134,7 +138,7 @@ def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
     set_tool("wipe", enabled=False)
     set_tool("shout", description="Louder.")
     page = text_at(administrator, address("changelist"))
-    assert "No call waits for a decision." in page
+    assert "No calls are pending approval." in page
     assert '<a href="?status=aside">3 calls can no longer be approved.</a>' in page
     assert "0 pending calls" in page
     listed = text_at(administrator, address("changelist") + "?status=aside")
@@ -182,7 +186,7 @@ def test_the_selected_calls_are_read_before_they_are_decided(caller: CheckedClie
     page = text_at(administrator, address("changelist"), **data)
     assert [each.partition("-")[0] for each in proofs(page)] == [str(key) for key in chosen]
     assert statuses() == ["waiting"] * 3
-    assert "1 more call waits." in page
+    assert "1 more call is pending." in page
 
 
 def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
@@ -194,11 +198,11 @@ def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
     forged = [str(second.pk), f"{second.pk}-", "999999-x", "x", "9" * 40, of_other[1], changed]
     for each in forged:
         data = {"call": [shown[0], each], "_approve": "1"}
-        assert "were not shown to you, or are gone" in text_at(
+        assert "were not shown to you, or no longer exist" in text_at(
             administrator, address("decide"), **data
         )
-    assert "tick the calls" in text_at(administrator, address("decide"), _approve="1")
-    assert "approve the call, or refuse it" in text_at(administrator, address("decide"), call=shown)
+    assert "select the calls" in text_at(administrator, address("decide"), _approve="1")
+    assert "approve or refuse the call" in text_at(administrator, address("decide"), call=shown)
     # The arguments of the row are those that were shown.
     PendingCall.objects.filter(pk=first.pk).update(arguments="{}")
     text_at(administrator, address("decide"), call=shown, _approve="1")
@@ -230,8 +234,8 @@ def test_a_page_shows_no_more_than_somebody_reads(caller: CheckedClient) -> None
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("decide"))
     assert len(proofs(page)) == 2
-    assert "read it on its own page" in page
-    assert "1 more call waits." in page
+    assert "Its arguments are long; review it on its own page" in page
+    assert "1 more call is pending." in page
 
 
 def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:
@@ -239,7 +243,7 @@ def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:
     viewer = Administrator(SEE, username="viewer")
     for path in (address("changelist"), address("decide"), address("change", pending.pk)):
         page = text_at(viewer, path)
-        assert "that takes the permission “Can change pending call”" in page
+        assert "requires “Can change pending call”" in page
         assert "_approve" not in page
         assert "decide_on" not in page
     decider = Administrator(SEE, DECIDE, username="decider")

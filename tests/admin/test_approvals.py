@@ -63,7 +63,7 @@ def listed(administrator: Administrator) -> list[str]:
 
 
 def test_new_tools_are_read_and_approved_on_one_page(administrator: Administrator) -> None:
-    assert "Read and approve them on one page." in administrator.get("changelist")
+    assert "Review them on one page." in administrator.get("changelist")
     page = administrator.get("waiting")
     assert names(offered(page)) == ["file_note", "file_plan"]
     assert MARKER not in page
@@ -77,13 +77,13 @@ def test_new_tools_are_read_and_approved_on_one_page(administrator: Administrato
     assert "&quot;confirm&quot;: false" in page
     assert listed(administrator) == []
     page = administrator.post("waiting", tool=offered(page)[:1])
-    assert "1 tool is approved." in page
+    assert "1 tool was approved." in page
     assert names(offered(page)) == ["file_plan"]
     assert listed(administrator) == ["file_note"]
     assert row("file_note").approved_by == administrator.user
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message().startswith("Approved the definition ")
-    assert "0 tools are approved." in administrator.post("waiting")
+    assert "0 tools were approved." in administrator.post("waiting")
 
 
 def test_a_changed_tool_shows_its_changes(administrator: Administrator, settings: Any) -> None:
@@ -102,8 +102,8 @@ def test_what_was_not_shown_is_not_approved(administrator: Administrator, settin
     serve_tools(settings, file_note, title="Put away")
     serve_tools(settings, file_plan_again, name="file_plan", title="Put away")
     page = administrator.post("waiting", tool=[plan, f"0{note[1:]}", "0 gone", "nonsense", " "])
-    assert "0 tools are approved." in page
-    assert "the page was opened: file_note, file_plan, gone." in re.sub(r"\s+", " ", page)
+    assert "0 tools were approved." in page
+    assert "since you opened the page: file_note, file_plan, gone." in re.sub(r"\s+", " ", page)
     assert listed(administrator) == []
     assert not LogEntry.objects.exists()
 
@@ -116,7 +116,7 @@ def test_approving_takes_the_permission_to_change_and_a_csrf_token(
     page = reader.get("waiting")
     assert "Nobody reads it." in page
     assert offered(page) == []
-    assert "You may not approve them" in page
+    assert "You cannot approve them" in page
     reader.post("waiting", tool=posted, expected=403)
     outsider = Administrator("view_group", username="outsider")
     outsider.get("waiting", expected=403)
@@ -125,8 +125,8 @@ def test_approving_takes_the_permission_to_change_and_a_csrf_token(
     administrator.post("waiting", tool=posted, expected=403)
     assert not ToolSetting.objects.exclude(fingerprint="").exists()
     chief = Administrator(CHANGE, username="chief")
-    assert "2 tools are approved." in chief.post("waiting", tool=posted)
-    assert "No tool waits for approval." in chief.get("waiting")
+    assert "2 tools were approved." in chief.post("waiting", tool=posted)
+    assert "No tools are pending approval." in chief.get("waiting")
 
 
 def test_many_stand_on_several_pages_of_few_queries(settings: Any) -> None:

@@ -64,15 +64,15 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
     row("alpha").groups.add(both)
     found = administrator.get("change", row("alpha").pk)
     assert "both; 2 people" in found
-    assert "Groups whose members all may: both" in found
+    assert "Groups whose members can all use it: both" in found
     assert sorted(seeing()) == ["by_group", "mixed"]
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (AccessRule(public=True), "everybody, signed in or not"),
-        (AccessRule(public=True, predicate=bool), "at most everybody, signed in or not"),
+        (AccessRule(public=True), "everyone, signed in or not"),
+        (AccessRule(public=True, predicate=bool), "at most everyone, signed in or not"),
         (AccessRule(predicate=bool), "at most every user (0 people)"),
         (AccessRule(groups=frozenset()), "0 people"),
         (AccessRule(permissions=("auth.nothing",)), "0 people"),

@@ -91,9 +91,9 @@ def test_arguments_that_are_not_kept_say_by_which_setting(
     (line,) = rows_of(page)
     assert " not kept " in line
     text = page.content.decode()
-    assert "the setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;] says so" in text
+    assert "(setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;])" in text
     change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
-    assert "not kept: the setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
+    assert "not kept (setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
     # What was not kept then is not there later either.
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
     assert " not kept " in rows_of(listed(administrator))[0]
@@ -110,7 +110,7 @@ def test_a_call_that_waits_is_not_called_refused(
     legacy.http.defaults["HTTP_USER_AGENT"] = "codex/0.5"
     legacy.call_tool("wipe")
     (line,) = rows_of(listed(administrator, outcome="waits"))
-    assert "… waits" in line
+    assert "… pending" in line
     assert "refused" not in line
     assert "codex/0.5" in line
     assert listed(administrator, outcome="refused").context["cl"].result_count == 0
@@ -118,7 +118,7 @@ def test_a_call_that_waits_is_not_called_refused(
     PendingCall.objects.update(status="refused")
     assert "⊘ refused by a person" in rows_of(listed(administrator))[0]
     PendingCall.objects.all().delete()
-    assert "… waited" in rows_of(listed(administrator))[0]
+    assert "… was pending" in rows_of(listed(administrator))[0]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_forged_filter_has_a_clear_answer(
         assert response.status_code == 200
         assert response.context["cl"].result_count == 1
         text = response.content.decode()
-        assert re.search(r"shown\.</li>", text)
+        assert re.search(r"Showing (?:all calls|the first page)\.</li>", text)
         assert "Database error" not in text
     for kind in ("csv", "json"):
         refused = administrator.browser.get(reverse(f"{RECORDS}{kind}"), query)
@@ -167,7 +167,7 @@ def test_a_page_that_there_is_not_is_said_to_be_none(administrator: Administrato
         make()
     page = reverse(f"{RECORDS}changelist")
     response = administrator.browser.get(page, {"p": "999"}, follow=True)
-    assert "There is no such page" in response.content.decode()
+    assert "Invalid page. Showing the first page" in response.content.decode()
 
 
 def test_later_pages_have_the_rows_that_follow(administrator: Administrator) -> None:
@@ -210,7 +210,7 @@ def test_a_search_shows_the_latest_calls_that_it_finds_and_exports_all(
     page = listed(administrator, q="ADA")
     assert page.context["cl"].result_count == len(rows_of(page)) == 29
     assert sorted(int(each.reference) for each in page.context["cl"].result_list)[0] == 1
-    said = "A search shows the latest 29 calls that it finds"
+    said = "A search shows the latest 29 matches"
     assert said in page.content.decode()
     sent = administrator.browser.get(reverse(f"{RECORDS}json"), {"q": "ADA"}).streaming_content
     assert len(json.loads(b"".join(sent))) == 30
@@ -382,7 +382,7 @@ def test_a_record_leads_to_what_it_is_about(administrator: Administrator) -> Non
     again = f"/toolsetting/{row('archive').pk}/try/?record={record.pk}"
     assert found["Try it again"].endswith(again)
     assert found["The token"].endswith(f"/token/{token.pk}/change/")
-    assert found["The call that waited for a person"].endswith(f"/pendingcall/{pending.pk}/change/")
+    assert found["The pending call"].endswith(f"/pendingcall/{pending.pk}/change/")
     for address in found.values():
         assert administrator.browser.get(address).status_code == 200
     mine = administrator.browser.get(found["This user's calls"])
@@ -406,7 +406,7 @@ def test_a_record_leads_to_the_tokens_of_the_name_where_there_are_several(
     record = make(user=administrator.user, user_name="administrator", credential=name)
     found = links(administrator, record)
     assert "The token" not in found
-    page = administrator.browser.get(found["The user's tokens of this name"])
+    page = administrator.browser.get(found["The user's tokens with this name"])
     assert set(page.context["cl"].queryset) == set(same)
     # The search says why these tokens are shown.
     assert page.context["cl"].query == name
@@ -471,9 +471,9 @@ def test_a_site_that_keeps_no_records_says_so(settings: Any, administrator: Admi
     make()
     settings.MCP_BRIDGE = {"AUDIT": None}
     text = listed(administrator).content.decode()
-    assert 'No calls are recorded: the setting MCP_BRIDGE["AUDIT"] is None.' in text
+    assert 'Calls are not recorded: MCP_BRIDGE["AUDIT"] is None.' in text
     page = administrator.get("change", row("archive").pk)
-    assert "No calls are recorded" in page
+    assert "Calls are not recorded" in page
 
 
 def test_the_list_takes_few_queries_and_no_words_of_the_code(

@@ -100,12 +100,13 @@ def ruled(settings: Any) -> Administrator:
 def test_who_may_use_one_is_said_in_the_words_of_people(ruled: Administrator) -> None:
     page = ruled.get("candidates")
     assert who_may(page) == {
-        "open": "everybody, signed in or not",
-        "signed": "everybody who is signed in",
-        "judged": "everybody who is signed in, as far as the tool's own rule allows",
-        "one": "everybody with “Can delete user”",
+        "open": "everyone, signed in or not",
+        "signed": "everyone who is signed in",
+        "judged": "everyone who is signed in, if the tool's own access rule (code) allows",
+        "one": "everyone with “Can delete user”",
         "two": (
-            "everybody with “Can view user” and “shop.sell”, as far as the tool's own rule allows"
+            "everyone with “Can view user” and “shop.sell”, "
+            "if the tool's own access rule (code) allows"
         ),
     }
     # Both what is shown and what the code says is found.
@@ -117,9 +118,9 @@ def test_who_may_use_one_is_said_in_the_readers_language(
     ruled: Administrator, tmp_path: Path
 ) -> None:
     words = {
-        "everybody who is signed in": "alle Angemeldeten",
-        "everybody with %(permissions)s": "alle mit %(permissions)s",
-        "%(who)s, as far as the tool's own rule allows": "%(who)s, soweit erlaubt",
+        "everyone who is signed in": "alle Angemeldeten",
+        "everyone with %(permissions)s": "alle mit %(permissions)s",
+        "%(who)s, if the tool's own access rule (code) allows": "%(who)s, soweit erlaubt",
         "Can delete %(model)s": "Darf %(model)s löschen",
     }
     with in_german(tmp_path, words):
@@ -178,10 +179,10 @@ def test_candidates_are_listed_by_page_without_being_built(many: Any) -> None:
     administrator = Administrator()
     page = administrator.get("candidates")
     assert found(page) == [f"api_{number:04}" for number in range(100)]
-    assert "1300 operations of the site are no tools" in page
+    assert "1300 operations of the site can be enabled as tools" in page
     assert MARKER not in page
     assert "Do number 7." in page
-    assert "everybody with “Can view user”" in page
+    assert "everyone with “Can view user”" in page
     assert "api/views.py:7" in page
     assert 'href="?p=13"' in page
     assert found(administrator.get("candidates", p=13)) == [
@@ -210,8 +211,8 @@ def test_a_page_of_1300_takes_few_queries(many: Any) -> None:
         ({"q": "NUMBER 3"}, ["api_0003", "rpc_0003"]),
         ({"q": "rpc 3"}, ["rpc_0003"]),
         ({"q": "rpc_0003"}, ["rpc_0003"]),
-        ({"source": "rpc", "hint": "reads"}, ["rpc_0000", "rpc_0003"]),
-        ({"source": "rpc", "hint": "nothing said"}, ["rpc_0002"]),
+        ({"source": "rpc", "hint": "read-only"}, ["rpc_0000", "rpc_0003"]),
+        ({"source": "rpc", "hint": "unknown"}, ["rpc_0002"]),
         ({"source": "rpc", "app": "news"}, ["rpc_0001", "rpc_0003"]),
         ({"source": "rpc", "q": "views.py"}, []),
         ({"source": "other"}, []),
@@ -223,7 +224,7 @@ def test_they_are_found_by_words_source_app_and_hint(
     many(api=4, rpc=4)
     page = Administrator().get("candidates", **query)
     assert found(page) == expected
-    assert ("No candidate is like that." in page) == (not expected)
+    assert ("No matching candidates." in page) == (not expected)
     assert '<option value="news">news (4)</option>' in page.replace(" selected", "")
 
 
@@ -235,14 +236,14 @@ def test_what_is_chosen_is_shown_and_then_switched_on(many: Any) -> None:
     text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page))
     assert "Do what api_0001 does." in text
     assert "deletes : It may delete or overwrite." in text
-    assert "Permissions that a caller needs Can view user auth.view_user" in text
+    assert "Required permissions Can view user auth.view_user" in text
     assert "Who can use it 1 person" in text
     assert "number required integer, minimum 1, maximum 100" in text
     sizes = [int(size) for size in re.findall(r"about (\d+) tokens", text)]
     assert sizes[-1] == sum(sizes[:-1]) > 80
     assert not ToolSetting.objects.exists()
     page = administrator.post("switch_on", _confirmed="x", tool=shown(page))
-    assert "2 candidates are switched on." in page
+    assert "2 candidates were enabled." in page
     assert found(page) == [f"api_{number:04}" for number in range(20) if number not in (1, 3)]
     assert listed() == ["api_0001", "api_0003"]
     assert [(each.user, each.object_repr) for each in LogEntry.objects.order_by("object_repr")] == [
@@ -274,12 +275,12 @@ def test_one_is_switched_off_in_the_list_of_tools_and_then_a_candidate_again(man
     administrator = Administrator()
     shown_page = administrator.post("switch_on", name="api_0001")
     administrator.post("switch_on", _confirmed="x", tool=shown(shown_page))
-    assert "1 tool is switched off." in administrator.act("switch_off", "api_0001")
+    assert "1 tool was disabled." in administrator.act("switch_off", "api_0001")
     assert listed() == []
     assert found(administrator.get("candidates")) == ["api_0000", "api_0001"]
     page = administrator.get("changelist")
     assert '<span class="mcp-status-disabled">off</span>' in page
-    assert "1 tool is switched on." in administrator.act("switch_on", "api_0001")
+    assert "1 tool was enabled." in administrator.act("switch_on", "api_0001")
     assert listed() == ["api_0001"]
     administrator.act("switch_off", "api_0001")
     assert "was deleted successfully" in administrator.post(
@@ -294,8 +295,8 @@ def test_what_has_changed_since_it_was_shown_is_not_switched_on(many: Any) -> No
     changed, same = shown(page)
     tools = ["0" + changed[1:], same, "0 gone", "nonsense"]
     page = administrator.post("switch_on", _confirmed="x", tool=tools)
-    assert "1 candidate is switched on." in page
-    assert "since they have changed or are gone since the page was opened: api_0000, gone." in page
+    assert "1 candidate was enabled." in page
+    assert "were changed or removed since you opened the page: api_0000, gone." in page
     assert listed() == ["api_0001"]
 
 
@@ -303,17 +304,17 @@ def test_what_cannot_be_built_is_said(many: Any) -> None:
     many(api=3).raises["api_0001"] = ValueError(f"It has no table. {MARKER}")
     administrator = Administrator()
     page = administrator.post("switch_on", name=["api_0000", "api_0001"])
-    assert "These cannot be switched on" in page
+    assert "These cannot be enabled" in page
     assert "It has no table." in page
     assert MARKER not in page
     assert [each.split()[1] for each in shown(page)] == ["api_0000"]
-    assert "It cannot be made a tool now:" in administrator.get("candidates")
+    assert "It cannot be built now:" in administrator.get("candidates")
     # One that is on, and then fails.
     ToolSetting.objects.create(name="api_0001", chosen=True)
     page = administrator.get("changelist")
     assert '<span class="mcp-status-unbuilt">cannot be made now</span>' in page
     page = administrator.get("change", row("api_0001").pk)
-    assert "The reason: It has no table." in page
+    assert "Reason: It has no table." in page
     assert found(administrator.get("candidates")) == ["api_0000", "api_0002"]
 
 
@@ -331,7 +332,7 @@ def test_nothing_is_switched_on_without_the_permission_to_change(many: Any) -> N
     nobody.get("candidates", expected=403)
     administrator = Administrator()
     administrator.get("switch_on", expected=405)
-    assert "Nothing was chosen" in administrator.post("switch_on")
+    assert "Nothing was selected" in administrator.post("switch_on")
     assert not ToolSetting.objects.exists()
 
 
@@ -339,5 +340,5 @@ def test_a_site_without_candidates_has_no_link_to_them(many: Any) -> None:
     many(api=0)
     administrator = Administrator()
     assert "candidates" not in administrator.get("changelist")
-    assert "There is no candidate" in administrator.get("candidates")
+    assert "No candidates" in administrator.get("candidates")
     assert not registry.discovered.candidates

@@ -61,7 +61,7 @@ def test_effect_of_a_switch_names_the_users(settings: Any) -> None:
     assert "“alpha” is disabled." in messages(administrator.tick(alpha=False))
     enabled = f"“alpha” is enabled for every user (6 people). {DELETES}"
     page = administrator.act("switch_on", "alpha", "beta")
-    assert messages(page) == ["1 tool is switched on. 1 was so before.", enabled]
+    assert messages(page) == ["1 tool was enabled. 1 was unchanged.", enabled]
     assert messages(administrator.save("alpha")) == ["“alpha” is disabled.", SAVED]
     page = administrator.save("alpha", enabled="on", note="Again.")
     assert '<li class="warning">' in page
@@ -79,8 +79,8 @@ def test_effect_of_a_switch_names_the_users(settings: Any) -> None:
     [
         (
             {"public": True},
-            "“alpha” is enabled for everybody, signed in or not. "
-            "Everybody can use it, signed in or not, and it may change data.",
+            "“alpha” is enabled for everyone, signed in or not. "
+            "Everyone can use it, signed in or not, and it may change data.",
         ),
         ({"permissions": "auth.add_user"}, "“alpha” is enabled for 1 person."),
     ],
@@ -115,7 +115,7 @@ def test_effect_names_the_groups(settings: Any) -> None:
     assert 'class="warning"' in page
     assert messages(page)[0] == (
         "“alpha” is enabled for 0 people. "
-        "Nobody can use it: it is only for groups, and no group is chosen."
+        "No one can use it: it is restricted to groups, but none is selected."
     )
     assert f"Groups: “{press.name}” → none" in history()[-1]
     address = reverse("admin:mcp_bridge_toolsetting_history", args=[row("alpha").pk])

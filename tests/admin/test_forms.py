@@ -162,21 +162,21 @@ def test_typed_text_is_sent_as_its_value(
 )
 def test_json_field_has_an_example_of_the_schema(schema: Any, example: Any) -> None:
     form = ArgumentsForm(one(schema, **{"$defs": DEFS}))
-    assert f"Write JSON, such as {json.dumps(example)}." in str(form.fields["v"].help_text)
+    assert f"Enter JSON, such as {json.dumps(example)}." in str(form.fields["v"].help_text)
 
 
 @pytest.mark.parametrize(
     ("schema", "typed", "error"),
     [
-        (INTEGER, "three", "This is not a number. Write one such as 3 or 2.5."),
+        (INTEGER, "three", "This is not a number. Enter one such as 3 or 2.5."),
         (INTEGER, "true", "This is not a number"),
         (INTEGER, "9" * 5000, "This is not a number"),
         ({}, "{", "This is not JSON: expecting property name"),
-        ({}, "word", "at line 1, column 1. Text stands in double quotes."),
+        ({}, "word", "at line 1, column 1. Put text in double quotes."),
         ({}, "NaN", "This JSON cannot be sent: NaN is not a JSON number."),
         ({}, '{"a": 1, "a": 2}', "a duplicate member"),
         ({}, "[" * 100_000, "nested more than"),
-        ({"enum": ["a"]}, "a", "Choose one of the values."),
+        ({"enum": ["a"]}, "a", "Select one of the values."),
     ],
     ids=label,
 )

@@ -16,16 +16,22 @@ FRONT = "/admin/mcp_bridge/"
 TOOLS = "/admin/mcp_bridge/toolsetting/"
 QUEUE = "/admin/mcp_bridge/pendingcall/"
 SAID = {
-    FRONT: ["mark a function with @mcp_tool", 'href="#mcp-connect"', "/token/add/"],
-    TOOLS: ["mark a function with @mcp_tool", "from mcp_bridge import mcp_tool"],
-    f"{TOOLS}sees/": ["Find a user or a group by name", "yes, or why not"],
-    f"{TOOLS}waiting/": ["No tool waits for approval", f'href="{TOOLS}"'],
+    FRONT: ["Mark a function with @mcp_tool", 'href="#mcp-connect"', "/token/add/"],
+    TOOLS: ["Mark a function with @mcp_tool", "from mcp_bridge import mcp_tool"],
+    f"{TOOLS}sees/": [
+        "Find a user or a group by name",
+        "Shows for each tool whether it is visible, and why not",
+    ],
+    f"{TOOLS}waiting/": ["No tools are pending approval", f'href="{TOOLS}"'],
     f"{TOOLS}candidates/": ['MCP_BRIDGE = {"EXPOSE": "all"}', f'href="{TOOLS}"'],
-    QUEUE: ["Calls wait here of tools that ask first", f'<a href="{TOOLS}">Choose a tool'],
-    f"{QUEUE}decide/": ["No call waits", f'href="{QUEUE}"'],
-    "/admin/mcp_bridge/toolcallrecord/": ["Nobody has called a tool yet", f"{FRONT}#mcp-connect"],
-    "/admin/mcp_bridge/scope/": ["Write one into a tool's page"],
-    "/admin/mcp_bridge_tokens/token/": ["There is no token yet", "token/add/"],
+    QUEUE: [
+        "Calls of tools that require confirmation wait here",
+        f'<a href="{TOOLS}">To require confirmation, open a tool',
+    ],
+    f"{QUEUE}decide/": ["No calls are pending that you can decide on", f'href="{QUEUE}"'],
+    "/admin/mcp_bridge/toolcallrecord/": ["No calls yet. Connect a client", f"{FRONT}#mcp-connect"],
+    "/admin/mcp_bridge/scope/": ["Set the scopes of a tool on its page"],
+    "/admin/mcp_bridge_tokens/token/": ["No tokens yet", "token/add/"],
     "/mcp/tokens/": ["You do not have a token yet. Issue one below"],
 }
 
@@ -58,18 +64,20 @@ def test_where_calls_are_not_recorded_the_pages_name_the_setting(
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "AUDIT": None}
     text = read(fresh, address)
     assert "AUDIT" in text
-    assert "Take it out of the settings, and calls are recorded from then on." in text
-    assert "Nobody has called a tool yet" not in text
+    assert "Remove it from the settings to record calls." in text
+    assert "No calls yet. Connect a client" not in text
 
 
 def test_who_may_not_open_the_tools_is_not_led_there(fresh: Administrator) -> None:
     reader = Administrator("view_pendingcall", username="reader")
-    assert "Choose a tool" not in read(reader, QUEUE)
-    assert "Choose a tool" in read(Administrator("view_pendingcall", VIEW, username="b"), QUEUE)
+    assert "To require confirmation, open a tool" not in read(reader, QUEUE)
+    assert "To require confirmation, open a tool" in read(
+        Administrator("view_pendingcall", VIEW, username="b"), QUEUE
+    )
 
 
 def test_who_may_not_issue_tokens_is_not_led_there(fresh: Administrator) -> None:
     reader = Administrator("view_token", username="reader")
     text = read(reader, "/admin/mcp_bridge_tokens/token/")
-    assert "There is no token yet" in text
+    assert "No tokens yet" in text
     assert "token/add/" not in text

@@ -78,11 +78,11 @@ def test_the_index_leads_to_the_front_page(caller: CheckedClient) -> None:
 
 def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient) -> None:
     administrator = Administrator()
-    assert "No call waits for a decision" in front(administrator)
+    assert "No calls are pending approval" in front(administrator)
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
     pending = PendingCall.objects.get()
     text = front(administrator)
-    assert section(text, "held").startswith("1 call waits for a decision shout")
+    assert section(text, "held").startswith("1 call is pending approval shout")
     for part in ("as loudly as can be", "ada&lt;script&gt;", "&quot;&lt;script", "mcp_bridge.test"):
         assert part in text
     (address,) = set(re.findall(r'<form method="post" action="([^"]*pendingcall[^"]*)"', text))
@@ -90,7 +90,7 @@ def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient)
     administrator.browser.post(address, {"_approve": "Approve"})
     pending.refresh_from_db()
     assert (pending.status, pending.decided_by) == ("approved", administrator.user)
-    assert "No call waits for a decision" in front(administrator)
+    assert "No calls are pending approval" in front(administrator)
 
 
 def test_a_call_is_refused_with_a_reason_of_the_front_page(caller: CheckedClient) -> None:
@@ -108,7 +108,7 @@ def test_nothing_is_decided_without_reading_all_of_it(caller: CheckedClient) -> 
     caller.call_tool("shout", {"word": "x" * 3_000})
     text = section(page := front(Administrator()), "held")
     assert "xxx" not in text
-    assert "read it and decide on its page" in text
+    assert "Review it on its page" in text
     assert "_approve" not in page
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
     administrator = Administrator()
     administrator.tick(shout=False)
     text = section(page := front(administrator), "held")
-    assert text.startswith("No call waits for a decision 1 call can no longer be approved.")
+    assert text.startswith("No calls are pending approval 1 call can no longer be approved.")
     assert ("_approve" in page, "_refuse" in page) == (False, False)
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
     assert f'<a href="{address}?status=aside">1 call can no longer' in page
@@ -136,10 +136,17 @@ def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) 
     tools = reverse("admin:mcp_bridge_toolsetting_changelist")
 
     def said() -> list[bool]:
-        badge = "call waits for you" in administrator.browser.get(queue).content.decode()
-        in_list = "call waits for approval" in administrator.browser.get(tools).content.decode()
-        in_queue = "No call waits" not in administrator.browser.get(queue).content.decode()
-        return [badge, in_list, in_queue, "No call waits" not in front(administrator)]
+        badge = "call pending" in administrator.browser.get(queue).content.decode()
+        in_list = "call is pending approval" in administrator.browser.get(tools).content.decode()
+        in_queue = (
+            "No calls are pending approval" not in administrator.browser.get(queue).content.decode()
+        )
+        return [
+            badge,
+            in_list,
+            in_queue,
+            "No calls are pending approval" not in front(administrator),
+        ]
 
     assert said() == [True] * 4
     administrator.tick(shout=False)
@@ -156,7 +163,7 @@ def test_calls_that_are_set_aside_push_no_other_off_the_page(caller: CheckedClie
     oldest = PendingCall.objects.earliest("asked_at", "pk")
     PendingCall.objects.exclude(pk=oldest.pk).update(fingerprint="another")
     text = section(page := front(Administrator()), "held")
-    assert text.startswith("1 call waits for a decision shout")
+    assert text.startswith("1 call is pending approval shout")
     assert [n for n in range(6) if f"word {n}" in text] == [0]
     assert "5 calls can no longer be approved." in text
     assert page.count('name="_approve"') == 1
@@ -166,7 +173,7 @@ def test_the_newest_of_many_calls_are_shown_and_all_are_counted(caller: CheckedC
     for number in range(8):
         caller.call_tool("shout", {"word": f"word {number}"})
     text = section(front(Administrator()), "held")
-    assert text.startswith("8 calls wait for a decision")
+    assert text.startswith("8 calls are pending approval")
     assert [n for n in range(8) if f"word {n}" in text] == [3, 4, 5, 6, 7]
 
 
@@ -176,9 +183,9 @@ def test_own_calls_are_nobodys_to_decide_where_another_has_to(
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     administrator = Administrator()
     CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
-    assert "No call waits for a decision" in front(administrator)
+    assert "No calls are pending approval" in front(administrator)
     other = Administrator(SEE, DECIDE, username="other")
-    assert "1 call waits for a decision" in front(other)
+    assert "1 call is pending approval" in front(other)
 
 
 def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) -> None:
@@ -199,7 +206,7 @@ def test_the_page_that_approves_tools_is_one_click_away_for_those_who_may(
     administrator, viewer = Administrator(VIEW, CHANGE), Administrator(VIEW, username="viewer")
     assert address not in front(administrator)
     ToolSetting.objects.update(fingerprint="another")
-    assert f'<a href="{address}">Read and approve them on one page.</a>' in front(administrator)
+    assert f'<a href="{address}">Review them on one page.</a>' in front(administrator)
     assert address not in front(viewer)
     page = administrator.browser.get(address).content.decode()
     (shown,) = re.findall(r'name="tool" value="([^"]+)"', page)
@@ -259,15 +266,15 @@ def test_clients_are_seen_and_who_called_too_often(caller: CheckedClient) -> Non
     record("a", "refused", error_code="throttled", times=40, user_name=f"eva{MARKER}")
     text = front(Administrator())
     assert "Cursor&lt;script&gt;alert(1)&lt;/script&gt; 1.2" in text
-    assert "without a name" in section(text, "clients")
+    assert "unnamed" in section(text, "clients")
     assert re.search(r"eva&lt;script.* a 40 times", section(text, "throttled"))
 
 
 def test_a_site_without_calls_says_how_to_begin(caller: CheckedClient, settings: Any) -> None:
     text = front(Administrator())
-    assert "Nobody has called a tool. To begin, connect a client" in text
+    assert "No calls yet. Connect a client to begin" in text
     settings.MCP_BRIDGE = {"AUDIT": None}
-    assert "keeps no record of calls" in front(Administrator(username="other"))
+    assert "Calls are not recorded" in front(Administrator(username="other"))
 
 
 def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> None:
@@ -298,7 +305,7 @@ def test_the_page_of_the_tokens_is_the_same(caller: CheckedClient) -> None:
     text = front(Administrator("view_token"), address=address)
     assert "claude mcp add" in text
     assert [section(text, each) for each in ("held", "tools", "day")] == ["", "", ""]
-    assert "What failed" in front(Administrator(username="other"), address=address)
+    assert "Failures in 24 hours" in front(Administrator(username="other"), address=address)
 
 
 PARTS = {
@@ -315,7 +322,7 @@ def test_a_person_sees_what_their_permissions_open(codename: str, caller: Checke
     text = front(Administrator(codename))
     assert [each for each in PARTS.values() if section(text, each)] == [PARTS[codename]]
     assert ("_approve" in text, "_refuse" in text) == (False, False)
-    assert ("To decide takes the permission" in text) is (codename == SEE)
+    assert ("view them but not decide" in text) is (codename == SEE)
     assert "Issue a token" not in text
 
 
@@ -392,12 +399,12 @@ def test_each_page_says_how_much_waits(page: str, caller: CheckedClient) -> None
     caller.call_tool("shout", {"word": "a"})
     text = administrator.browser.get(reverse(f"admin:{page}")).content.decode()
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
-    assert f'<a href="{address}">1 call waits for you</a>' in text
+    assert f'<a href="{address}">1 call pending</a>' in text
     text = Administrator(
         *(SEE, VIEW, RECORDS, "view_scope", "add_scope", "view_token", "add_token", "view_user"),
         username="viewer",
     ).browser.get(reverse(f"admin:{page}"))
-    assert (text.status_code, b"waits for you" in text.content) == (200, False)
+    assert (text.status_code, b" pending</a>" in text.content) == (200, False)
 
 
 @pytest.mark.parametrize("models", [[], [PendingCall], [ToolCallRecord]])
@@ -424,7 +431,7 @@ def test_a_site_of_ones_own_shows_what_is_registered_there(
     ):
         response = Administrator(username=f"other{page}").browser.get(f"/prefix/own/{page}")
         assert response.status_code == 200
-        assert (b"waits for you" in response.content) is (bool(page) and PendingCall in models)
+        assert (b" pending</a>" in response.content) is (bool(page) and PendingCall in models)
 
 
 @pytest.mark.parametrize(

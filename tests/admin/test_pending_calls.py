@@ -68,7 +68,7 @@ def test_what_waits_is_listed_read_and_approved(
     for part in ("shout", "ada&lt;script&gt;", "{ &quot;word&quot;: &quot;&lt;script", "0\xa0min"):
         assert part in text
     text = page(administrator, pending)
-    assert "May shout be run, once?" in text
+    assert "Run shout once?" in text
     assert "mcp_bridge.testing" in text
     assert "The call was approved" in page(administrator, pending, _approve="1")
     (entry,) = LogEntry.objects.all()
@@ -88,7 +88,7 @@ def test_the_list_of_tools_says_that_calls_wait(
 ) -> None:
     administrator = Administrator(VIEW, SEE)
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
-    assert f'<a href="{address}">1 call waits for approval.</a>' in administrator.get("changelist")
+    assert f'<a href="{address}">1 call is pending approval.</a>' in administrator.get("changelist")
     assert "call waits" not in Administrator(VIEW, username="other").get("changelist")
     pending.decide(using="default", status="refused", decided_by=administrator.user, reason="No.")
     assert "call waits" not in administrator.get("changelist")

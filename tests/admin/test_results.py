@@ -39,7 +39,7 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
     assert "<pre>text</pre>" in html["embedded"]
     assert "about 3\xa0bytes: not shown" in html["blob"]
     assert "example.com/a" in html["result"]
-    assert "The tool answered with an error." in html["error"]
+    assert "The tool returned an error." in html["error"]
     (image,) = show("image")[1].all("img")
     assert image["src"].startswith("data:image/png;base64,")
     assert image["alt"] == "Picture in block 1 of the result, image/png, 4\xa0bytes"
@@ -53,9 +53,12 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
 @pytest.mark.parametrize(
     ("block", "note"),
     [
-        ({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}, "safely"),
-        ({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}, "safely"),
-        ({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}, "safely"),
+        (
+            {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="},
+            "for security reasons",
+        ),
+        ({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}, "for security reasons"),
+        ({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}, "for security reasons"),
         ({"type": "image", "mimeType": "image/png", "data": '"><script>'}, "not base64"),
         (
             {
@@ -63,15 +66,15 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
                 "mimeType": "image/png",
                 "data": base64.b64encode(bytes(MAX_MEDIA + 1)).decode(),
             },
-            "too large to be shown",
+            "too large to show",
         ),
-        ({"type": "image"}, "safely"),
+        ({"type": "image"}, "for security reasons"),
         ({"type": "resource_link", "uri": "javascript:alert(1)", "name": "<b>"}, ""),
         ({"type": "resource_link", "uri": " java\nscript:alert(1)"}, ""),
         ({"type": "resource_link", "uri": "https://[bad"}, ""),
         ({"type": "resource_link", "uri": "//example.com/"}, ""),
-        ({"type": "resource"}, "Shown as it is."),
-        ({"type": "<script>"}, "Shown as it is."),
+        ({"type": "resource"}, "Shown unchanged."),
+        ({"type": "<script>"}, "Shown unchanged."),
         ({"type": "text", "text": "<script>alert(1)</script>"}, ""),
         ({"type": "resource", "resource": {"uri": "javascript:1", "text": "<script>"}}, ""),
     ],
@@ -115,4 +118,4 @@ def test_structured_content_is_folded_where_the_text_says_the_same() -> None:
 
 
 def test_a_result_without_content_says_so() -> None:
-    assert "The result has no content." in render("result", shown=shown(b'{"content":[]}')).html
+    assert "The result is empty." in render("result", shown=shown(b'{"content":[]}')).html

@@ -100,7 +100,7 @@ def test_table_is_bounded() -> None:
     }
     found = parameters({"$ref": "#/$defs/D0", "$defs": defs})
     assert len(found) == MAX_ROWS + 1
-    assert found[-1].type == "more than 200 rows: the JSON has all of them"
+    assert found[-1].type == "more than 200 rows; see the JSON for all"
     # Without a single row, and without an end but for the bound.
     each: dict[str, Any] = {
         f"A{i}": {"allOf": [{"$ref": f"#/$defs/A{i + 1}"}] * 9} for i in range(9)
@@ -111,7 +111,7 @@ def test_table_is_bounded() -> None:
 
 def test_table_escapes_and_says_that_it_is_empty() -> None:
     page = render("parameters", rows=[], caption="Takes")
-    assert "Takes: nothing." in page.html
+    assert "Takes: none." in page.html
     text = {"<b>": {"description": "<b>", "default": "<b>", "enum": ["<b>"]}}
     page = render("parameters", rows=parameters({"properties": text}), caption="<b>", raw="<b>")
     assert not page.all("b")

@@ -64,13 +64,13 @@ def in_one_line(text: str) -> str:
 
 def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
     before = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "Scopes that a client connected by OAuth needs read Rate" in before
+    assert "Scopes required of OAuth clients read Rate" in before
     generation = Generation.current()
     text = in_one_line(administrator.save("alpha", enabled="on", scopes="write"))
     assert "“alpha” is enabled for every user (1 person)." in text
     assert Generation.current() != generation
     text = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "Scopes that a client connected by OAuth needs read, write Rate" in text
+    assert "Scopes required of OAuth clients read, write Rate" in text
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message() == "Scopes: none → “write”"
     assert tools_of(administrator.user, "read") == ["beta"]
@@ -88,7 +88,7 @@ def test_scopes_set_here_are_no_change_to_approve(administrator: Administrator) 
     before = canonical_definition(served("alpha"))
     administrator.save("alpha", enabled="on", scopes="write")
     assert canonical_definition(served("alpha")) == before
-    assert "No tool waits for approval." in administrator.get("changelist")
+    assert "No tools are pending approval." in administrator.get("changelist")
 
 
 def test_what_a_user_sees_stays_as_it_was(administrator: Administrator) -> None:
@@ -132,8 +132,8 @@ def test_the_list_has_every_scope_with_the_tools_that_need_it(
     named, others = page.split('id="mcp-others"')
     assert "write Change things &amp; more beta" in in_one_line(named)
     text = in_one_line(others)
-    assert f"read Read {ESCAPED} alpha, beta Other words for read" in text
-    assert "own none: the user who grants it reads its name beta Other words for own" in text
+    assert f"read Read {ESCAPED} alpha, beta Change the description of read" in text
+    assert "own none; users see its name beta Change the description of own" in text
     assert "write" not in text
     assert MARKER not in page
     assert "?name=read&amp;description=Read%20%3Cscript%3Ealert%281%29%3C%2Fscript%3E" in others
@@ -164,8 +164,8 @@ def test_deleting_takes_the_words_alone_and_says_so(administrator: Administrator
     scope = Scope.objects.create(name="read", description="Look")
     idle = Scope.objects.create(name="idle", description="Nothing")
     page = in_one_line(administrator.browser.get(at("delete", scope.pk)).content.decode())
-    assert "Only the words are deleted" in page
-    assert "2 tools go on needing the scope: alpha, beta." in page
+    assert "Only the description is deleted; the setting SCOPES or the name is used instead" in page
+    assert "2 tools still require the scope: alpha, beta." in page
     page = administrator.browser.get(at("delete", idle.pk)).content.decode()
     assert "needing" not in page
     administrator.browser.post(at("delete", scope.pk), {"post": "yes"})
@@ -181,7 +181,7 @@ def test_words_take_permissions_of_their_own(administrator: Administrator) -> No
         assert outsider.browser.post(address, {"post": "yes"}).status_code == 403
     reader = Administrator("view_scope", username="reader")
     page = reader.browser.get(at("changelist")).content.decode()
-    assert ("Other scopes of" in page, "Other words" in page) == (True, False)
+    assert ("Other scopes of" in page, "Change the description of" in page) == (True, False)
     assert Scope.objects.get() == scope
 
 
@@ -229,6 +229,6 @@ def test_a_tool_that_needs_a_scope_is_no_longer_open_to_everybody(settings: Any)
     administrator.get("changelist")
     assert len(MCPClient().list_tools()) == 1
     administrator.save("alpha", enabled="on", scopes="read")
-    assert "none, but to be signed in" in administrator.get("change", row("alpha").pk)
+    assert "none; login is required" in administrator.get("change", row("alpha").pk)
     user = get_user_model().objects.create_user("bob")
     assert [tools_of(user), tools_of(user, "read")] == [[], ["alpha"]]

@@ -84,7 +84,7 @@ def test_all_that_is_missing_is_named_at_once(administrator: Administrator) -> N
     text = administrator.get("sees", group=press.pk)
     assert "A member of press sees 0 tools of 1" in text
     assert "Lacks “Can add user”." in text
-    assert "It takes signing in." in administrator.get("sees", nobody=1)
+    assert "Requires login." in administrator.get("sees", nobody=1)
 
 
 def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
@@ -92,11 +92,11 @@ def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
     serve_tools(settings, alpha)
     administrator = Administrator()
     text = administrator.get("sees", user=administrator.user.pk)
-    assert "The site's own rule for all tools (ACCESS_POLICY) says no." in text
+    assert "Refused by the site's own policy (ACCESS_POLICY)." in text
 
 
-FURTHER = "The site's own rule for all tools (ACCESS_POLICY) may refuse some."
-ASKED = "The site's own rule for all tools (ACCESS_POLICY) is asked about a person"
+FURTHER = "The site's own policy (ACCESS_POLICY) may refuse some."
+ASKED = "The site's own policy (ACCESS_POLICY) applies to users"
 
 
 def test_a_policy_of_the_sites_own_may_refuse_members_of_a_group(settings: Any) -> None:
@@ -121,7 +121,7 @@ def test_both_the_tools_own_rule_and_the_sites_may_refuse_members(settings: Any)
     server.register_procedure(mcp_tool(alpha), auth=lambda request: True)
     route(settings, path("admin/", admin.site.urls), path("rpc", server.view))
     press = Group.objects.create(name="press")
-    own = "The tool's own rule, in the site's program, may refuse some."
+    own = "The tool's own access rule (code) may refuse some."
     assert f"<td>{own} {FURTHER}</td>" in Administrator().get("sees", group=press.pk)
 
 
@@ -174,8 +174,8 @@ def test_what_is_missing_to_decide_is_named_in_the_readers_language(
     viewer = Administrator(VIEW, "view_pendingcall", username="viewer")
     calls = reverse("admin:mcp_bridge_pendingcall_changelist")
     for text in (viewer.get("changelist"), viewer.get("change", row("alpha").pk)):
-        assert "that takes the permission “Can change tool”." in text
-    told = "that takes the permission “Can change pending call”."
+        assert "(requires “Can change tool”)." in text
+    told = "(requires “Can change pending call”)."
     assert told in viewer.browser.get(calls).content.decode()
     with in_german(tmp_path, CAN):
         assert "Darf Werkzeug ändern" in viewer.get("changelist")

@@ -73,7 +73,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     assert [each.name for each in ToolSetting.objects.all()] == ["alpha", "beta", "gamma"]
     found = cells(page, "alpha")
     about = found.pop("what_it_does")
-    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;. nothing said"
+    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;. unknown"
     assert found.pop("action-checkbox") == ""
     assert found.pop("tokens") == str(tokens_of(served("alpha").definition(LATEST)))
     assert found == {
@@ -86,8 +86,8 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     }
     assert MARKER not in page
     assert 'aria-label="alpha is enabled"' in page
-    assert "No tool waits for approval." in page
-    assert "The site has 3 tools. Off: 0. No longer there: 0." in page
+    assert "No tools are pending approval." in page
+    assert "The site has 3 tools. Disabled: 0. Removed: 0." in page
 
 
 def test_each_status_is_said_and_filtered(settings: Any) -> None:
@@ -105,17 +105,19 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
     ToolSetting.objects.filter(name="gamma").update(enabled=False)
     ToolSetting.objects.create(name="was_here")
     page = administrator.get("changelist")
-    assert '<a href="?status=waiting">2 tools wait for approval.</a>' in page
+    assert '<a href="?status=waiting">2 tools are pending approval.</a>' in page
     assert {name: cells(page, name)["status"] for name in ("alpha", "beta", "gamma")} == {
         "alpha": "new, waits for approval",
         "beta": "changed, waits for approval",
         "gamma": "off",
     }
     assert cells(page, "was_here")["status"] == "no longer there"
-    assert cells(page, "was_here")["who_can_use_it"] == "nobody"
-    off = "nobody now; when it is on: every user (1 person)"
+    assert cells(page, "was_here")["who_can_use_it"] == "no one"
+    off = "no one now; when enabled: every user (1 person)"
     assert cells(page, "gamma")["who_can_use_it"] == off
-    assert cells(page, "gamma")["what_it_does"].startswith("Wipe everything. reads asks first")
+    assert cells(page, "gamma")["what_it_does"].startswith(
+        "Wipe everything. read-only requires confirmation"
+    )
     for wanted, names in {
         "waiting": ["alpha", "beta"],
         "new": ["alpha"],
@@ -171,10 +173,10 @@ def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator)
 def test_several_are_switched_at_once(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.act("switch_off", "alpha", "beta")
-    assert "2 tools are switched off." in page
+    assert "2 tools were disabled." in page
     assert "“beta” is disabled." in page
     assert logged() == [("alpha", "Enabled: on → off"), ("beta", "Enabled: on → off")]
-    assert "1 tool is switched off. 1 was so before." in administrator.act(
+    assert "1 tool was disabled. 1 was unchanged." in administrator.act(
         "switch_off", "beta", "gamma"
     )
     assert "0 tools are switched on. 0" not in administrator.act(
@@ -192,8 +194,8 @@ def test_who_may_only_look_changes_nothing(site: Any) -> None:
     page = reader.get("changelist")
     assert "switch_off" not in page
     assert 'type="checkbox"' not in page
-    assert "clear its tick" not in page
-    assert "What a user sees" not in page
+    assert "To disable a tool" not in page
+    assert "Preview as a user" not in page
     reader.post("changelist", _save="Save", expected=403)
     reader.act("switch_off", "alpha")
     reader.save("alpha", expected=403)
@@ -298,7 +300,7 @@ def test_switch_warns_of_a_tool_without_users(administrator: Administrator) -> N
     administrator.get("changelist")
     ToolSetting.objects.filter(name="alpha").update(restricted=True)
     told = switch(administrator, "alpha", on=True)
-    sentence = "Nobody can use it: it is only for groups, and no group is chosen."
+    sentence = "No one can use it: it is restricted to groups, but none is selected."
     assert told["message"] == f"“alpha” is enabled for 0 people. {sentence}"
     assert sentence in told["cells"]["who_can_use_it"]
     assert sentence in cells(administrator.get("changelist"), "alpha")["who_can_use_it"]
@@ -347,7 +349,7 @@ def test_tools_stand_in_groups_unless_a_column_is_chosen(
 
     ToolSetting.objects.create(name="a_was_here")
     flat = ["a_was_here", "alpha", "beta", "gamma"]
-    rest = ("Without a tool at present", ["a_was_here"])
+    rest = ("Without a tool", ["a_was_here"])
     assert groups(group="prefix") == [(name, [name]) for name in flat[1:]] + [rest]
     # Three groups of three tools would only be in the way, and all are of the same app.
     assert groups() == groups(group="app") == [("", flat)]
@@ -384,20 +386,20 @@ def test_what_administrators_have_limited_is_said(administrator: Administrator) 
     found = cells(administrator.get("changelist"), "alpha")
     assert found["who_can_use_it"] == (
         "Authors, Editors; 1 person"
-        "only for: Authors, Editors; 5/min; asks first; scopes: a:read; other words"
+        "only for: Authors, Editors; 5/min; requires confirmation; scopes: a:read; custom texts"
     )
-    assert "asks first" in found["what_it_does"]
+    assert "requires confirmation" in found["what_it_does"]
 
 
 @pytest.mark.parametrize(
     ("options", "badges"),
     [
-        ({}, "nothing said"),
-        ({"read_only": True}, "reads"),
+        ({}, "unknown"),
+        ({"read_only": True}, "read-only"),
         ({"read_only": False}, "writes"),
         ({"destructive": False}, "writes"),
-        ({"destructive": True, "confirm": True}, "deletes asks first"),
-        ({"read_only": True, "public": True}, "reads public"),
+        ({"destructive": True, "confirm": True}, "deletes requires confirmation"),
+        ({"read_only": True, "public": True}, "read-only public"),
     ],
 )
 def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) -> None:
@@ -411,7 +413,7 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"public": True}, "Everybody can use it, signed in or not, and it may change data."),
+        ({"public": True}, "Everyone can use it, signed in or not, and it may change data."),
         ({"public": True, "read_only": True}, ""),
         ({"destructive": True}, "Every user of the site can use it, and it may delete"),
         ({"read_only": False}, "Every user of the site can use it, and it may delete"),
@@ -420,7 +422,7 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
         ({"read_only": True}, ""),
         (
             {"permissions": "auth.nothing", "superusers": False},
-            "Nobody can use it: no active user has the permissions that it needs.",
+            "No one can use it: no active user has the required permissions.",
         ),
     ],
 )

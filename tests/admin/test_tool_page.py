@@ -74,7 +74,7 @@ def test_the_page_shows_what_a_model_sees(administrator: Administrator) -> None:
     assert "string, maximum length 20" in text
     assert "<strong>deletes</strong>: It may delete or overwrite." in text
     assert "tests/admin/test_tool_page.py:" in text
-    assert "without a person" in text
+    assert "automatically: on first sight" in text
     assert "sees/?user=" in text
     assert "Approve" not in text.replace("Approved", "")
     assert "&quot;maxLength&quot;: 20" in text
@@ -91,7 +91,7 @@ def test_who_may_not_view_users_reads_no_names(administrator: Administrator) -> 
 def test_a_tool_is_limited_to_groups(administrator: Administrator) -> None:
     group = Group.objects.create(name="press")
     text = administrator.save("wipe", enabled="on", groups=[group.pk])
-    assert "“Only for groups” is not ticked. Tick it" in text
+    assert "“Only for groups” is not. Select it" in text
     assert not row("wipe").groups.exists()
     administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk], note="For now.")
     assert listed(administrator) == []
@@ -125,9 +125,9 @@ def test_saving_undoes_no_approval_written_in_between(
 def test_a_change_is_read_and_approved(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert listed(administrator) == []
-    assert "1 tool waits for approval." in administrator.get("changelist")
+    assert "1 tool is pending approval." in administrator.get("changelist")
     text = page(administrator)
-    assert "What has changed since it was approved" in text
+    assert "Changes since the last approval" in text
     assert "parameter deep<br>(added)" in text
     assert "parameter folder: maximum length<br>(changed)" in text
     assert '<code class="mcp-path">inputSchema.properties.folder.maxLength</code>' in text
@@ -135,7 +135,7 @@ def test_a_change_is_read_and_approved(administrator: Administrator, settings: A
     assert "<ins>10</ins>" in text
     assert MARKER not in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert "1 tool is approved." in text
+    assert "1 tool was approved." in text
     assert "“wipe” is enabled for every user (1 person)." in text
     assert len(listed(administrator)) == 1
     assert row("wipe").approved_by == administrator.user
@@ -143,7 +143,7 @@ def test_a_change_is_read_and_approved(administrator: Administrator, settings: A
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message().startswith("Approved the definition ")
     again = administrator.post("approve", row("wipe").pk, fingerprint=row("wipe").fingerprint)
-    assert "0 tools are approved." in again
+    assert "0 tools were approved." in again
 
 
 def test_what_was_not_read_is_not_approved(administrator: Administrator, settings: Any) -> None:
@@ -152,7 +152,7 @@ def test_what_was_not_read_is_not_approved(administrator: Administrator, setting
     serve_tools(settings, wipe_none, **CONFIRMED)
     for given in (read, "", row("wipe").fingerprint):
         text = administrator.post("approve", row("wipe").pk, fingerprint=given)
-        assert "since the page was opened: wipe." in text
+        assert "since you opened the page: wipe." in text
     assert listed(administrator) == []
     assert not LogEntry.objects.exists()
     administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
@@ -166,8 +166,8 @@ def test_approving_takes_the_permission_to_change_a_post_and_a_csrf_token(
     key, given = row("wipe").pk, shown_fingerprint(page(administrator))
     reader = Administrator(VIEW, username="reader")
     text = page(reader)
-    assert "What has changed" in text
-    assert "You may not approve it" in text
+    assert "Changes since the last approval" in text
+    assert "You cannot approve it" in text
     assert "fingerprint" not in text
     reader.post("approve", key, fingerprint=given, expected=403)
     administrator.get("approve", key, expected=405)
@@ -185,12 +185,12 @@ def test_new_tool_shows_its_whole_definition(settings: Any) -> None:
     administrator = Administrator()
     administrator.get("changelist")
     text = page(administrator)
-    assert "What there is to approve" in text
-    assert "The whole definition as JSON" in text
+    assert "Definition to approve" in text
+    assert "Full definition as JSON" in text
     assert "new, waits for approval" in text
     administrator.save("wipe")
     text = page(administrator)
-    assert "new, waits for approval; off" in text
+    assert "new, waits for approval; disabled" in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
     assert "“wipe” is disabled." in text
 
@@ -201,8 +201,8 @@ def test_under_debug_a_changed_tool_is_served_and_that_is_said(
     settings.DEBUG = True
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert len(listed(administrator)) == 1
-    assert "changed, waits for approval; on, since DEBUG is" in administrator.get("changelist")
-    assert "without DEBUG it would be withheld" in page(administrator)
+    assert "changed, waits for approval; enabled by DEBUG" in administrator.get("changelist")
+    assert "otherwise it would be withheld" in page(administrator)
 
 
 def test_the_front_page_counts_the_tools_to_which_it_leads(
@@ -271,9 +271,9 @@ def test_each_part_of_a_changed_union_is_shown() -> None:
     new = {"anyOf": [{"type": "string", "description": "Send the password."}, NULL]}
     found = {change.what: shown_texts(change)[1] for change in types_changed(old, new)}
     assert found.keys() == {
-        "parameter x: " + name for name in ("one of these kinds", "type", "description")
+        "parameter x: " + name for name in ("one of these types", "type", "description")
     }
-    assert "Send the password." in str(found["parameter x: one of these kinds"])
+    assert "Send the password." in str(found["parameter x: one of these types"])
     assert types_changed(new, new) == []
 
 
@@ -289,10 +289,10 @@ def types_changed(old: Any, new: Any) -> list[Change]:
     ("path", "what"),
     [
         (["outputSchema", "$defs", "Node", "properties", "value"], "shared definition Node.value"),
-        (["outputSchema", "required"], "result: which are required"),
+        (["outputSchema", "required"], "result: required members"),
         (["inputSchema", "additionalProperties", "type"], "parameter .*: type"),
         (["_meta", "a"], "data for clients: a"),
-        (["annotations", "readOnlyHint"], "hint: reads"),
+        (["annotations", "readOnlyHint"], "hint: read-only"),
     ],
 )
 def test_a_place_is_described_in_words(path: list[str], what: str) -> None:
@@ -307,7 +307,7 @@ def test_a_place_is_described_in_words(path: list[str], what: str) -> None:
 def test_changed_scopes_are_shown() -> None:
     one, other = (json.dumps({"scopes": scopes, "name": "a"}) for scopes in (["read"], ["write"]))
     (change,) = changes(one, other)
-    assert change.what == "scopes that a credential needs"
+    assert change.what == "required scopes"
 
 
 @pytest.mark.parametrize("size", [10, 5_000])
@@ -336,16 +336,16 @@ def test_the_page_begins_with_what_the_tool_does_and_who_can_use_it(
 ) -> None:
     text = page(administrator)
     parts = [
-        "What it does, and who can use it",
-        "What you decide",
-        "Other words for models",
-        "What models read",
-        "Its latest calls",
+        "Behaviour and access",
+        "Settings",
+        "Override title and description",
+        "Text for models",
+        "Latest calls",
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     about = re.sub("<[^>]*>", "", text[places[0] : places[1]])
-    assert f"Wipe a folder {ESCAPED}. deletes asks first" in re.sub(r"\s+", " ", about)
+    assert f"Wipe a folder {ESCAPED}. deletes requires confirmation" in re.sub(r"\s+", " ", about)
     assert "Rate no limit" in re.sub(r"\s+", " ", about)
 
 
@@ -358,7 +358,7 @@ def test_what_the_code_asks_first_is_ticked_and_locked(
 
     assert "checked" in tick()
     assert "disabled" in tick()
-    assert "The tool is made so" in page(administrator)
+    assert "Required by the tool's code" in page(administrator)
     for given in ({}, {"confirm": "on"}):
         administrator.save("wipe", enabled="on", note=f"Saved with {given}.", **given)
         assert not row("wipe").confirm
@@ -380,25 +380,25 @@ def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any
 
     assert rate() == "no limit"
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"wipe": "9/hour"}}
-    assert rate() == "9/hour for each caller, as the tool or the settings say"
+    assert rate() == "9/hour for each caller, from the tool or the settings"
     administrator.save("wipe", enabled="on", rate="5/min")
     assert rate() == "5/min for each caller, set here"
     serve_tools(settings, wipe, **CONFIRMED, throttle="nothing")
     ToolSetting.objects.update(rate="")
     settings.MCP_BRIDGE = {}
-    assert rate() == "none: every call fails, since the tool names a rate that is not set"
+    assert rate() == "none: every call fails, since the tool's rate is not configured"
 
 
 def test_a_decision_that_leaves_nobody_has_a_warning(administrator: Administrator) -> None:
     text = administrator.save("wipe", enabled="on", restricted="on")
-    sentence = "Nobody can use it: it is only for groups, and no group is chosen."
+    sentence = "No one can use it: it is restricted to groups, but none is selected."
     assert f'<li class="warning">“wipe” is enabled for 0 people. {sentence}' in text
     group = Group.objects.create(name="press")
     text = administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk])
-    assert "Nobody can use it: no active user is in its groups and has the" in text
+    assert "No one can use it: no active user is in its groups and has the" in text
     administrator.user.groups.add(group)
     text = administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk], note="x")
-    assert "Nobody can use it" not in text
+    assert "No one can use it" not in text
 
 
 def test_a_changed_hint_is_a_sentence() -> None:
@@ -407,8 +407,8 @@ def test_a_changed_hint_is_a_sentence() -> None:
         for each in (True, False)
     )
     deletes, reads = changes(old, new)
-    assert (deletes.what, reads.what) == ("hint: deletes", "hint: reads")
-    assert shown_texts(reads) == ["It only reads: it changes nothing.", "It may change data."]
+    assert (deletes.what, reads.what) == ("hint: deletes", "hint: read-only")
+    assert shown_texts(reads) == ["It only reads data.", "It may change data."]
     assert shown_texts(deletes)[1] == "It may delete or overwrite."
 
 

@@ -50,25 +50,30 @@ def tokens(*names: str) -> int:
 def lengths(page: str) -> list[str]:
     """What the page says of each list."""
     text = re.sub(r"<[^>]*>", "", page)
-    return re.findall(r"\S+: \d+ (?:are|is) on and takes? about \d+ tokens", text)
+    return re.findall(r"\S+: \d+ enabled, about \d+ tokens", text)
 
 
 def test_the_list_says_what_each_list_of_tools_takes(administrator: Administrator) -> None:
     set_tool("order_send", enabled=False)
     page = administrator.get("changelist")
     assert lengths(page) == [
-        f"tools: 2 are on and take about {tokens('order_list', 'weather')} tokens",
-        f"orders: 1 is on and takes about {tokens('order_list')} tokens",
-        "reading: 0 are on and take about 0 tokens",
+        f"tools: 2 enabled, about {tokens('order_list', 'weather')} tokens",
+        f"orders: 1 enabled, about {tokens('order_list')} tokens",
+        "reading: 0 enabled, about 0 tokens",
     ]
-    assert "Some clients refuse so many tools" not in page
+    assert "Some clients reject so many tools, and models choose less well among them" not in page
 
 
 def test_a_list_that_is_too_long_is_warned_of(
     administrator: Administrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(definitions, "MOST_TOOLS", 2)
-    assert administrator.get("changelist").count("Some clients refuse so many tools") == 1
+    assert (
+        administrator.get("changelist").count(
+            "Some clients reject so many tools, and models choose less well among them"
+        )
+        == 1
+    )
 
 
 def test_with_a_default_toolset_the_list_of_all_tools_is_nobodys(settings: Any) -> None:
@@ -90,4 +95,4 @@ def test_the_list_can_be_filtered_by_toolset(administrator: Administrator) -> No
 def test_the_page_of_a_tool_says_what_it_takes(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.get("change", row("weather").pk)
-    assert f"it takes about {tokens('weather')} tokens of a model" in page
+    assert f"it uses about {tokens('weather')} tokens in each model request" in page

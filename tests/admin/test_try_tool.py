@@ -46,7 +46,7 @@ def attempt(administrator: Administrator, **data: Any) -> str:
 def test_a_tool_is_called_as_oneself(settings: Any) -> None:
     administrator = opened(settings)
     text = administrator.get("try", row("shout").pk)
-    assert "The tool is called as you, administrator" in text
+    assert "The tool runs as you, administrator" in text
     administrator.get("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
     assert CALLS == []
     text = attempt(administrator, word=MARKER, times="2")
@@ -104,7 +104,7 @@ def test_a_tool_that_nobody_can_call_says_so(settings: Any) -> None:
 def test_a_tool_that_one_may_not_use_is_refused(settings: Any) -> None:
     opened(settings, permissions="auth.add_user")
     text = attempt(Administrator(VIEW, username="reader"), word="a")
-    assert "Unknown tool: shout. You may not use it" in text
+    assert "Unknown tool: shout. The tool may be disabled" in text
     assert CALLS == []
 
 
@@ -129,7 +129,7 @@ def test_the_tools_are_seen_as_somebody(settings: Any) -> None:
     assert f"toolsetting/{row('shout').pk}/change/" in text
     assert ESCAPED in text
     assert MARKER not in text
-    assert "No user and no group has such a name." in administrator.get("sees", q="nobody")
+    assert "No matching users or groups." in administrator.get("sees", q="nobody")
     for key in ("0", "x", MARKER):
         assert " sees " not in administrator.get("sees", user=key).partition("content-main")[2]
 
@@ -150,7 +150,7 @@ def test_many_users_are_not_all_named(settings: Any) -> None:
     administrator = opened(settings)
     users = get_user_model().objects
     users.bulk_create(users.model(username=f"user{number:02}") for number in range(25))
-    assert "There are more" in administrator.get("sees", q="user")
+    assert "More matches exist" in administrator.get("sees", q="user")
     text = administrator.get("change", row("shout").pk)
     assert "every user (26 people)" in text
     assert text.count("sees/?user=") == 20

@@ -84,7 +84,10 @@ def test_a_tool_that_is_not_seen_is_not_called(user: Any) -> None:
         assert name not in [tool.name for tool in visible(user)]
         outcome = call(name, {}, post(user))
         assert outcome.result is None
-        assert outcome.refusal.startswith(f"Unknown tool: {name}. You may not use it")
+        assert outcome.refusal.startswith(
+            f"Unknown tool: {name}. The tool may be disabled, pending approval, "
+            "or not allowed for you"
+        )
     stranger = call("add", {"a": 1}, post(AnonymousUser()))
     assert stranger.refusal.startswith("Unknown tool: add.")
     assert call("needs_sampling", {}, post(user)).refusal.startswith(

@@ -70,7 +70,7 @@ def test_the_list_of_who_may_only_add_tokens_has_their_own_alone(theirs: Token) 
     browser = staff("add_token")
     text = text_of(browser, reverse(LIST))
     assert "You do not have a token yet." in text
-    assert "You see your own tokens here" in text
+    assert "You see only your own tokens" in text
     token = own(browser)
     for query in (
         {},

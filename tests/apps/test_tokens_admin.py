@@ -378,7 +378,7 @@ def test_a_token_is_revoked_on_a_page_of_its_own(user: Any) -> None:
     assert not token.is_valid
     browser.post(address("revoke", token))
     assert LogEntry.objects.count() == 1
-    assert "opens nothing" in browser.get(address("revoke", token)).content.decode()
+    assert "and is invalid" in browser.get(address("revoke", token)).content.decode()
 
 
 @pytest.mark.parametrize("permissions", [["view_token"], ["view_token", "add_token"]])

@@ -66,9 +66,9 @@ def test_several_tools_are_switched_off_at_once(visit: Visit) -> None:
     page = visit(LIST)
     for name in ("comments_add", "comments_list"):
         page.get_by_role("row", name=name).locator("input.action-select").check()
-    page.get_by_label("Action:").select_option(label="Switch off the selected tools")
+    page.get_by_label("Action:").select_option(label="Disable selected tools")
     page.locator("button[name=index]").click()
-    page.get_by_text("2 tools are switched off.").wait_for()
+    page.get_by_text("2 tools were disabled.").wait_for()
     assert not {"comments_add", "comments_list"} & seen_by("admin")
     check(page, "switched-off")
 
@@ -93,7 +93,7 @@ def test_a_changed_tool_is_read_and_approved(visit: Visit) -> None:
     page.get_by_text("Delete a draft.").wait_for()
     check(page, "admin-change")
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("1 tool is approved.").wait_for()
+    page.get_by_text("1 tool was approved.").wait_for()
     assert "articles_delete" in seen_by("admin")
 
 
@@ -175,10 +175,10 @@ def test_a_client_is_connected_with_a_new_token(visit: Visit) -> None:
 def test_a_destructive_tool_asks_first(visit: Visit) -> None:
     page = visit(tool("articles_delete") + "try/")
     page.get_by_label("slug").fill("no-such-article")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_role("heading", name="Run articles_delete with these arguments?").wait_for()
     check(page, "admin-confirm")
-    page.get_by_role("button", name="Yes, run it").click()
+    page.get_by_role("button", name="Run").click()
     page.locator(".mcp-result").wait_for()
 
 
@@ -242,10 +242,10 @@ def test_candidates_are_read_and_switched_on(visit: Visit, width: int, settings:
     check(page, "admin-candidates")
     assert missed_by_the_keyboard(page) == []
     page.get_by_label("desk_ping").check()
-    page.get_by_role("button", name="Switch on the ticked ones…").click()
+    page.get_by_role("button", name="Enable selected…").click()
     page.get_by_role("heading", name="desk_ping").wait_for()
     check(page, "admin-candidates-on")
-    page.get_by_role("button", name="Switch these on").click()
+    page.get_by_role("button", name="Enable these").click()
     page.locator(".messagelist").wait_for()
     assert ToolSetting.objects.get(name="desk_ping").enabled
 

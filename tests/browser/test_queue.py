@@ -153,7 +153,9 @@ def test_the_queue_lists_what_waits_until_it_is_decided(visit: Visit, live_serve
     assert rows.count() == 1
     PendingCall.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
     rows.get_by_role("link").click()
-    page.get_by_text("when the call is repeated, it waits anew").wait_for()
+    page.get_by_text(
+        "The decision has expired. If the call is repeated, it becomes pending again"
+    ).wait_for()
     assert editor.waits(first) != addresses[0]
 
 

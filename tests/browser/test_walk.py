@@ -26,7 +26,7 @@ from tests.browser.test_queue import Editor, two_weeks_of_calls
 
 DOCUMENT = Path(__file__).parents[2] / "docs/operate/administration.md"
 TASK = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You may [^|]+) \|$", re.MULTILINE)
+TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You can [^|]+) \|$", re.MULTILINE)
 MOST_CLICKS, MOST_KEYS = 3, 15
 # What each may do, beside what Django gives a superuser.
 PEOPLE = {
@@ -158,7 +158,7 @@ class Walk:
 
 
 CANNOT_CHANGE = (
-    "You may look at tools, but not change them: that takes the permission “%(permission)s”.",
+    "You can view tools but not change them (requires “%(permission)s”).",
     "Can change %(model)s",
     "tool",
 )
@@ -168,7 +168,7 @@ def see_the_tools(walk: Walk) -> None:
     walk.follow("tools")
     walk.follow_tool("articles_delete")
     walk.arrive()
-    walk.sees("What it does, and who can use it")
+    walk.sees("Behaviour and access")
 
 
 def switch_a_tool(walk: Walk) -> None:
@@ -209,8 +209,8 @@ def approve_a_change(walk: Walk) -> None:
     walk.follow("tools")
     walk.follow_tool("articles_unpublish")
     walk.arrive()
-    walk.sees("What has changed since it was approved")
-    if walk.is_told("You may not approve it: that takes the permission to change tools."):
+    walk.sees("Changes since the last approval")
+    if walk.is_told("You cannot approve it (requires permission to change tools)."):
         return
     walk.send("Approve %(original)s as it is now", original="articles_unpublish")
     assert ToolSetting.objects.get(name="articles_unpublish").approved_by is not None
@@ -218,13 +218,13 @@ def approve_a_change(walk: Walk) -> None:
 
 def approve_new_tools(walk: Walk) -> None:
     walk.follow("tools")
-    walk.follow("Read and approve them on one page.")
+    walk.follow("Review them on one page.")
     walk.arrive()
-    if walk.is_told("You may not approve them: that takes the permission to change tools."):
+    if walk.is_told("You cannot approve them (requires permission to change tools)."):
         return
     walk.tick("Approve %(name)s", name="comments_add")
     walk.tick("Approve %(name)s", name="media_upload")
-    walk.send("Approve the ticked ones")
+    walk.send("Approve selected")
     assert not ToolSetting.objects.filter(fingerprint="").exists()
 
 
@@ -242,7 +242,7 @@ def decide_on_a_call(walk: Walk) -> None:
     walk.follow_tool("articles_delete")
     walk.arrive()
     if walk.is_told(
-        "You may read it, but not decide on it: that takes the permission “%(permission)s”.",
+        "You can view it but not decide on it (requires “%(permission)s”).",
         "Can change %(model)s",
         "pending call",
     ):
@@ -264,7 +264,7 @@ def see_what_failed(walk: Walk) -> None:
 def connect_a_client(walk: Walk) -> None:
     walk.follow("tokens")
     if walk.is_told(
-        "You may not issue tokens here: that takes the permission “%(permission)s”.",
+        "You cannot issue tokens here (requires “%(permission)s”).",
         "Can add %(model)s",
         "token",
     ):
@@ -410,5 +410,5 @@ def test_a_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit, first: s
     keys.enter()
     keys.go_to("articles_headlines")
     keys.enter()
-    page.get_by_role("heading", name="What it does, and who can use it").wait_for()
+    page.get_by_role("heading", name="Behaviour and access").wait_for()
     assert keys.count <= MOST_KEYS

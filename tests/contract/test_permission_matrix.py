@@ -151,15 +151,15 @@ def test_the_admin_says_of_each_tool_whether_it_is_seen_and_why_not(kind: str) -
     assert {answer.entry.setting.name for answer in answers if answer.sees} == seen
     assert all(bool(answer.reason) is not answer.sees for answer in answers)
     reasons = {answer.entry.setting.name: answer.reason for answer in answers}
-    assert reasons["disabled"] in ("It is off.", "")
+    assert reasons["disabled"] in ("It is disabled.", "")
     expected = {
-        "anonymous": "It takes signing in.",
+        "anonymous": "Requires login.",
         "reader": "Lacks “Can add group”.",
         "inactive": "This user is not active.",
     }
     assert reasons["permission"] == expected.get(kind, reasons["permission"])
     if kind in ("reader", "editor", "superuser"):
-        assert reasons["predicate"] == "The tool's own rule, in the site's program, says no."
+        assert reasons["predicate"] == "Refused by the tool's own access rule (code)."
     if kind == "superuser":
         assert reasons["group_limited"] == "Not in editors."
 

@@ -223,7 +223,7 @@ def test_admin_pages_name_the_scopes_of_a_view(scopes: str | None, settings: Any
     administrator.get("changelist")
     named = [*filter(None, [scopes]), "news:write"]
     page = administrator.get("change", row("groups").pk)
-    needed = f"Scopes that a client connected by OAuth needs {', '.join(named)}"
+    needed = f"Scopes required of OAuth clients {', '.join(named)}"
     assert needed in in_one_line(page)
 
 

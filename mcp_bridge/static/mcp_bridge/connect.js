@@ -1,4 +1,4 @@
-/* Copies texts, and makes tabs of sections. Without it all sections are there, one below another. */
+/* Copies texts, and turns sections into tabs. Without it, the sections are below one another. */
 "use strict";
 {
     const copy = async (text) => {
@@ -6,7 +6,7 @@
             await navigator.clipboard.writeText(text.textContent);
             return;
         }
-        // Over HTTP browsers have no clipboard: what is selected is copied as by the keyboard.
+        // Over HTTP there is no clipboard API, so the selection is copied with a command.
         getSelection().selectAllChildren(text);
         document.execCommand("copy");
     };

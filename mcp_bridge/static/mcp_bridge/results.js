@@ -1,14 +1,14 @@
 /*
- * Draws the pictures of a result, and plays its sounds, without an address: a Content-Security-Policy
- * of "default-src 'self'" has browsers load no data: and no blob: addresses. Where scripts are off,
- * browsers load what is in the noscript elements, if the policy of the site lets them.
+ * Draws the pictures of a result and plays its sounds without URLs: a Content-Security-Policy of
+ * "default-src 'self'" blocks data: and blob: URLs. If scripts are disabled, browsers load the
+ * content of the noscript elements, if the site's policy allows it.
  */
 "use strict";
 {
     const SOURCE = /src="data:([^;"]+);base64,([^"]+)"/;
 
     const drawn = async (bytes, type, label) => {
-        // Never a document: browsers make bitmaps of raster pictures alone.
+        // Never a document: browsers create bitmaps only from raster images.
         const bitmap = await createImageBitmap(new Blob([bytes], { type }));
         const canvas = document.createElement("canvas");
         canvas.width = bitmap.width;

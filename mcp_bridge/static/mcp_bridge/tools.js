@@ -1,4 +1,4 @@
-/* Switches a tool in the list at once. Without it, the ticks of the list are saved by its button. */
+/* Enables or disables a tool in the list at once. Without it, the list is saved by its button. */
 "use strict";
 {
     const toast = document.createElement("div");
@@ -22,7 +22,7 @@
             if (!response.ok) {
                 throw new Error(response.statusText);
             }
-            // Of a page to sign in it raises, too.
+            // Also raises for a login page.
             const { message, undo, cells } = await response.json();
             for (const [name, html] of Object.entries(cells)) {
                 const cell = tick.closest("tr").querySelector(`.field-${name}`);
@@ -49,7 +49,7 @@
     };
 
     addEventListener("DOMContentLoaded", () => {
-        // The next key Tab after a search is in what was found.
+        // After a search, Tab moves into the results.
         document.getElementById("changelist-search")?.setAttribute("action", "#mcp-found-tools");
         const results = document.querySelector("[data-mcp-failed]");
         const form = results?.closest("form");
@@ -58,7 +58,7 @@
         }
         document.body.append(toast);
         for (const tick of results.querySelectorAll("input[data-mcp-switch]")) {
-            // What a browser kept of a page that was left is not what holds.
+            // A page restored by the browser may be out of date.
             tick.checked = tick.defaultChecked;
             tick.setAttribute("role", "switch");
             tick.classList.add("mcp-switch");
