@@ -142,7 +142,7 @@ def test_the_endpoint_is_open_or_unavailable(
     assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
     # Uncounted, a request may not destroy, though the tool itself has no rate.
     limit("open", *classes, rates={"user": "2/day"}, destructive=True)
-    assert "cannot count" in text_of(modern.call_tool("write"))
+    assert "cannot be counted" in text_of(modern.call_tool("write"))
     modern.list_tools()
     with pytest.raises(MCPError, match="Too many requests"):
         modern.list_tools()
