@@ -187,7 +187,7 @@ class MCPView(BridgeView):
         """Return the page of the endpoint for a browser's GET, and 405 for any other request."""
         is_read = request.method in ("GET", "HEAD")
         if is_read and "text/html" in request.META.get("HTTP_ACCEPT", ""):
-            # A site without templates has no page.
+            # Not every site has templates.
             with suppress(TemplateDoesNotExist):
                 page = get_template("mcp_bridge/endpoint.html")
                 headers = {"Cache-Control": "private, no-store", "X-Frame-Options": "DENY"}

@@ -40,7 +40,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 754,
-    "admin": 2_631,
+    "admin": 2_627,
     "calls": 854,
     "checks": 712,
     "concurrency": 252,
@@ -48,7 +48,7 @@ ROOMS: dict[str, int] = {
     "ext": 2_518,
     "features": 445,
     "management": 1_043,
-    "models": 355,
+    "models": 358,
     "oauth": 1_056,
     "outbound": 234,
     "protocol": 889,
@@ -59,7 +59,7 @@ ROOMS: dict[str, int] = {
     "sources": 3_115,
     "templatetags": 10,
     "testing": 162,
-    "tokens": 619,
+    "tokens": 621,
     "top": 574,
     "transports": 232,
 }

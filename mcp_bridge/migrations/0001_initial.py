@@ -127,7 +127,7 @@ class Migration(migrations.Migration):
                     "enabled",
                     models.BooleanField(
                         default=True,
-                        help_text="Off: nobody sees the tool or can call it.",
+                        help_text="If disabled, the tool is not listed and cannot be called.",
                         verbose_name="enabled",
                     ),
                 ),
@@ -135,7 +135,7 @@ class Migration(migrations.Migration):
                     "restricted",
                     models.BooleanField(
                         default=False,
-                        help_text="On: only members of the groups below see the tool, superusers included. They need the tool's permissions as well. Without a group, nobody sees it.",
+                        help_text="Limits the tool to members of the groups below, superusers included. They need the tool's permissions as well. Without a group, it is hidden from everyone.",
                         verbose_name="only for groups",
                     ),
                 ),
@@ -153,15 +153,15 @@ class Migration(migrations.Migration):
                     "confirm",
                     models.BooleanField(
                         default=False,
-                        help_text="On: each call waits until a person has agreed to it. A tool that is made so asks in any case.",
-                        verbose_name="ask first",
+                        help_text="Each call waits for a person's approval. A tool that requires it in code always does.",
+                        verbose_name="requires confirmation",
                     ),
                 ),
                 (
                     "title",
                     models.CharField(
                         blank=True,
-                        help_text="Instead of the tool's own.",
+                        help_text="Replaces the tool's own title.",
                         max_length=200,
                         verbose_name="title",
                     ),
@@ -170,7 +170,7 @@ class Migration(migrations.Migration):
                     "description",
                     models.TextField(
                         blank=True,
-                        help_text="What models read instead of the tool's own description.",
+                        help_text="Replaces the tool's own description for models.",
                         verbose_name="description",
                     ),
                 ),
@@ -178,7 +178,7 @@ class Migration(migrations.Migration):
                     "note",
                     models.TextField(
                         blank=True,
-                        help_text="For colleagues: why it is set so. Models never see it.",
+                        help_text="For colleagues: the reason for these settings. Models do not see it.",
                         verbose_name="note",
                     ),
                 ),

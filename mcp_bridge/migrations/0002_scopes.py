@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 (
                     "description",
                     models.CharField(
-                        help_text="What a client may do with it, as the user who grants it reads it.",
+                        help_text="Describes on the consent page what a client with this scope can do.",
                         max_length=300,
                         verbose_name="description",
                     ),

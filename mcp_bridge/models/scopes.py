@@ -15,7 +15,7 @@ class Scope(models.Model):
     description = models.CharField(
         _("description"),
         max_length=300,
-        help_text=_("What a client may do with it, as the user who grants it reads it."),
+        help_text=_("Describes on the consent page what a client with this scope can do."),
     )
 
     class Meta:

@@ -134,14 +134,16 @@ class ToolSetting(models.Model):
     kind = models.CharField(max_length=16, default="tool", db_default="tool", editable=False)
     name = models.CharField(_("name"), max_length=128, editable=False)
     enabled = models.BooleanField(
-        _("enabled"), default=True, help_text=_("Off: nobody sees the tool or can call it.")
+        _("enabled"),
+        default=True,
+        help_text=_("If disabled, the tool is not listed and cannot be called."),
     )
     restricted = models.BooleanField(
         _("only for groups"),
         default=False,
         help_text=_(
-            "On: only members of the groups below see the tool, superusers included. They need "
-            "the tool's permissions as well. Without a group, nobody sees it."
+            "Limits the tool to members of the groups below, superusers included. They need the "
+            "tool's permissions as well. Without a group, it is hidden from everyone."
         ),
     )
     groups = models.ManyToManyField(
@@ -165,23 +167,24 @@ class ToolSetting(models.Model):
         help_text=_("How often each caller may call the tool, such as 20/min, 100/hour or 5/day."),
     )
     confirm = models.BooleanField(
-        _("ask first"),
+        _("requires confirmation"),
         default=False,
         help_text=_(
-            "On: each call waits until a person has agreed to it. A tool that is made so asks "
-            "in any case."
+            "Each call waits for a person's approval. A tool that requires it in code always does."
         ),
     )
     title = models.CharField(
-        _("title"), max_length=200, blank=True, help_text=_("Instead of the tool's own.")
+        _("title"), max_length=200, blank=True, help_text=_("Replaces the tool's own title.")
     )
     description = models.TextField(
         _("description"),
         blank=True,
-        help_text=_("What models read instead of the tool's own description."),
+        help_text=_("Replaces the tool's own description for models."),
     )
     note = models.TextField(
-        _("note"), blank=True, help_text=_("For colleagues: why it is set so. Models never see it.")
+        _("note"),
+        blank=True,
+        help_text=_("For colleagues: the reason for these settings. Models do not see it."),
     )
     chosen = models.BooleanField(default=False, editable=False)
     approved = models.TextField(editable=False, blank=True)

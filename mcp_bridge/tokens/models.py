@@ -112,7 +112,9 @@ class Token(models.Model):
         verbose_name=_("user"),
     )
     name = models.CharField(
-        _("name"), max_length=100, help_text=_("What uses the token, such as “Laptop, editor”.")
+        _("name"),
+        max_length=100,
+        help_text=_("The device or program that uses the token, such as “Laptop, editor”."),
     )
     digest = models.CharField(max_length=64, unique=True, editable=False)
     hint = models.CharField(_("begins with"), max_length=16, editable=False)

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
-                        help_text="What uses the token, such as “Laptop, editor”.",
+                        help_text="The device or program that uses the token, such as “Laptop, editor”.",
                         max_length=100,
                         verbose_name="name",
                     ),
