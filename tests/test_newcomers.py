@@ -34,7 +34,7 @@ for command in (
     try:
         call_command(*command)
     except CommandError as error:
-        assert str(error).startswith("The database has not all tables of mcp_bridge"), error
+        assert str(error).startswith("Tables of mcp_bridge are missing"), error
         assert str(error).endswith(": run `manage.py migrate` first."), error
     else:
         raise AssertionError(command)

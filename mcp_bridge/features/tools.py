@@ -27,7 +27,7 @@ class Tool(Feature):
     ``check`` takes the arguments of a call as JSON values and returns the values for ``invoke`` by
     parameter name; it raises InvalidArguments. ``invoke`` runs the tool and may be a coroutine
     function. ``encode`` converts its return value to a CallToolResult. ``convert_error`` lets the
-    source's error handler replace an exception that it raised. ``precheck`` raises or returns False
+    source's error handler replace the exception raised. ``precheck`` raises or returns False
     to refuse a call by its arguments; it may be a coroutine function too, and its writes are rolled
     back.
     """

@@ -31,12 +31,12 @@ APPROVAL: Final = ("approved", "fingerprint", "guarded", "approved_at", "approve
 class ToolStatus(models.TextChoices):
     """Whether a feature is served, and if not, why."""
 
-    SERVED = "served", _("on")
-    DISABLED = "disabled", _("off")
-    NEW = "new", _("new, waits for approval")
-    CHANGED = "changed", _("changed, waits for approval")
-    UNBUILT = "unbuilt", _("cannot be made now")
-    GONE = "gone", _("no longer there")
+    SERVED = "served", _("enabled")
+    DISABLED = "disabled", _("disabled")
+    NEW = "new", _("new, pending approval")
+    CHANGED = "changed", _("changed, pending approval")
+    UNBUILT = "unbuilt", _("cannot be built now")
+    GONE = "gone", _("no longer exists")
 
 
 def needs_approval(feature: Feature) -> bool:

@@ -143,8 +143,8 @@ def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
     assert "0 pending calls" in page
     listed = text_at(administrator, address("changelist") + "?status=aside")
     for reason in (
-        "not available (off)",
-        "not available (no longer there)",
+        "not available (disabled)",
+        "not available (no longer exists)",
         "definition has changed",
     ):
         assert reason in listed

@@ -279,7 +279,7 @@ def test_one_is_switched_off_in_the_list_of_tools_and_then_a_candidate_again(man
     assert listed() == []
     assert found(administrator.get("candidates")) == ["api_0000", "api_0001"]
     page = administrator.get("changelist")
-    assert '<span class="mcp-status-disabled">off</span>' in page
+    assert '<span class="mcp-status-disabled">disabled</span>' in page
     assert "1 tool was enabled." in administrator.act("switch_on", "api_0001")
     assert listed() == ["api_0001"]
     administrator.act("switch_off", "api_0001")
@@ -312,7 +312,7 @@ def test_what_cannot_be_built_is_said(many: Any) -> None:
     # One that is on, and then fails.
     ToolSetting.objects.create(name="api_0001", chosen=True)
     page = administrator.get("changelist")
-    assert '<span class="mcp-status-unbuilt">cannot be made now</span>' in page
+    assert '<span class="mcp-status-unbuilt">cannot be built now</span>' in page
     page = administrator.get("change", row("api_0001").pk)
     assert "Reason: It has no table." in page
     assert found(administrator.get("candidates")) == ["api_0000", "api_0002"]

@@ -132,7 +132,7 @@ def test_effect_of_a_pending_approval_names_the_status(settings: Any) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     administrator = site(settings)
     assert "“alpha” is disabled." in messages(administrator.tick(alpha=False))
-    effect = "“alpha” is enabled, but not available: new, waits for approval."
+    effect = "“alpha” is enabled, but not available: new, pending approval."
     assert effect in messages(administrator.tick(alpha=True))
 
 

@@ -195,7 +195,7 @@ def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) 
     ToolSetting.objects.update(fingerprint="another")
     text = section(page := front(administrator), "tools")
     assert "0 on 0 off 1 waiting" in text
-    assert "shout : changed, waits for approval" in text
+    assert "shout : changed, pending approval" in text
     assert reverse("admin:mcp_bridge_toolsetting_change", args=[row("shout").pk]) in page
 
 

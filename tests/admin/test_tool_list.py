@@ -79,7 +79,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     assert found == {
         "tool": "&lt;script&gt;alert(1)&lt;/script&gt; alpha",
         "enabled": "",
-        "status": "on",
+        "status": "enabled",
         "who_can_use_it": "every user (1 person)"
         "Every user of the site can use it, and it may delete or overwrite.",
         "calls": "No calls",
@@ -107,11 +107,11 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
     page = administrator.get("changelist")
     assert '<a href="?status=waiting">2 tools are pending approval.</a>' in page
     assert {name: cells(page, name)["status"] for name in ("alpha", "beta", "gamma")} == {
-        "alpha": "new, waits for approval",
-        "beta": "changed, waits for approval",
-        "gamma": "off",
+        "alpha": "new, pending approval",
+        "beta": "changed, pending approval",
+        "gamma": "disabled",
     }
-    assert cells(page, "was_here")["status"] == "no longer there"
+    assert cells(page, "was_here")["status"] == "no longer exists"
     assert cells(page, "was_here")["who_can_use_it"] == "no one"
     off = "no one now; when enabled: every user (1 person)"
     assert cells(page, "gamma")["who_can_use_it"] == off
@@ -165,7 +165,7 @@ def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator)
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
     assert "“alpha” is disabled." in page
     assert logged() == [("alpha", "Enabled: on → off")]
-    assert cells(page, "alpha")["status"] == "off"
+    assert cells(page, "alpha")["status"] == "disabled"
     administrator.tick(alpha=True)
     assert len(client.list_tools()) == 3
 
@@ -283,7 +283,7 @@ def test_switch_works_at_once_and_names_the_users(administrator: Administrator) 
     assert f'data-mcp-switch="{row("alpha").pk}/switch/"' in page
     told = switch(administrator, "alpha", on=False)
     assert told["message"] == "“alpha” is disabled."
-    assert told["cells"]["status"] == '<span class="mcp-status-disabled">off</span>'
+    assert told["cells"]["status"] == '<span class="mcp-status-disabled">disabled</span>'
     assert MARKER not in str(told)
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
     assert switch(administrator, "alpha", on=False)["message"] == "“alpha” is disabled."
@@ -306,7 +306,7 @@ def test_switch_warns_of_a_tool_without_users(administrator: Administrator) -> N
     assert sentence in cells(administrator.get("changelist"), "alpha")["who_can_use_it"]
     ToolSetting.objects.create(name="was_here", enabled=False)
     told = switch(administrator, "was_here", on=True)
-    assert told["message"] == "“was_here” is enabled, but not available: no longer there."
+    assert told["message"] == "“was_here” is enabled, but not available: no longer exists."
 
 
 def test_switching_takes_a_post_the_permission_and_a_csrf_token(site: Any) -> None:

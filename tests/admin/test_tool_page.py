@@ -187,10 +187,10 @@ def test_new_tool_shows_its_whole_definition(settings: Any) -> None:
     text = page(administrator)
     assert "Definition to approve" in text
     assert "Full definition as JSON" in text
-    assert "new, waits for approval" in text
+    assert "new, pending approval" in text
     administrator.save("wipe")
     text = page(administrator)
-    assert "new, waits for approval; disabled" in text
+    assert "new, pending approval; disabled" in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
     assert "“wipe” is disabled." in text
 
@@ -201,7 +201,7 @@ def test_under_debug_a_changed_tool_is_served_and_that_is_said(
     settings.DEBUG = True
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert len(listed(administrator)) == 1
-    assert "changed, waits for approval; enabled by DEBUG" in administrator.get("changelist")
+    assert "changed, pending approval; enabled by DEBUG" in administrator.get("changelist")
     assert "otherwise it would be withheld" in page(administrator)
 
 
@@ -221,7 +221,7 @@ def test_the_front_page_counts_the_tools_to_which_it_leads(
 def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
     gone = ToolSetting.objects.create(name="was_here", description=MARKER)
     text = administrator.get("change", gone.pk)
-    assert "no longer there" in text
+    assert "no longer exists" in text
     assert "Try it" not in text
     assert "Who can use it" not in text
     administrator.get("try", gone.pk)

@@ -233,10 +233,10 @@ def test_what_cannot_be_approved_says_why(modern: CheckedClient, user: Any, sett
     )
     assert approve(held, user) == (another, constants.ERROR)
     set_tool("wipe", description="", enabled=False)
-    off = "This call cannot be approved: the tool is not available (off)."
+    off = "This call cannot be approved: the tool is not available (disabled)."
     assert approve(held, user) == (off, constants.ERROR)
     held.tool = "gone"
-    gone = "This call cannot be approved: the tool is not available (no longer there)."
+    gone = "This call cannot be approved: the tool is not available (no longer exists)."
     assert approve(held, user) == (gone, constants.ERROR)
 
 

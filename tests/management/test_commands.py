@@ -74,14 +74,14 @@ def test_mcp_tools_shows_which_tools_are_switched_off() -> None:
     out, _ = run("mcp_tools")
     assert out.count("state:") == 1
     lines = out.splitlines()
-    assert "    state:  off" in lines[lines.index("add") :][:5]
+    assert "    state:  disabled" in lines[lines.index("add") :][:5]
     told = {tool["name"]: tool["status"] for tool in json.loads(run("mcp_tools", "--json")[0])}
     assert (told["add"], told["echo"]) == ("disabled", "served")
 
 
 @pytest.mark.django_db
 def test_mcp_tools_says_of_a_new_tool_what_the_next_request_makes_of_it(settings: Any) -> None:
-    for new_tools, state in (("enabled", None), ("disabled", "new, waits for approval")):
+    for new_tools, state in (("enabled", None), ("disabled", "new, pending approval")):
         settings.MCP_BRIDGE = {"NEW_TOOLS": new_tools}
         serve(settings, taking(int), confirm=True)
         out, _ = run("mcp_tools")

@@ -36,7 +36,7 @@ _AUTHENTICATOR: Final = frozenset(
     )
 )
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
-# Packages whose classes are known not to ask.
+# Packages whose code is known and need not be inspected.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
 _REFUSED: Final = (
     *(exceptions.NotAuthenticated, exceptions.AuthenticationFailed),

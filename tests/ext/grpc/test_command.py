@@ -67,7 +67,7 @@ def test_it_writes_what_the_server_says(offer: Offer, reflecting: str, tmp_path:
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == []
     out, err = run("tested", "--reflect")
-    assert f"{path} : written (" in err
+    assert f"{path}: written (" in err
     assert "tested.Echo/Say    echo_say\n" in out
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == ["echo_count", "echo_look", "echo_say"]
@@ -124,5 +124,5 @@ def test_a_source_that_cannot_be_used_is_a_sentence(settings: Any, config: Any, 
     settings.MCP_BRIDGE = {"SOURCES": {"other": config}}
     with pytest.raises(CommandError, match=why):
         run("other")
-    with pytest.raises(CommandError, match="There is no source 'another'. Did you mean 'other'"):
+    with pytest.raises(CommandError, match="Unknown source 'another'. Did you mean 'other'"):
         run("another")

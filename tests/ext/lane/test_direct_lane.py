@@ -196,7 +196,7 @@ def test_a_view_with_more_around_it_is_left_to_django(make: Any, settings: Any) 
 
 
 def test_an_address_that_is_not_the_endpoints_is_an_error() -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"'/mpc'.*It does at /mcp, /mcp/"):
+    with pytest.raises(ImproperlyConfigured, match=r"'/mpc'.*there, but at /mcp, /mcp/"):
         direct(path="/mpc")
 
 
@@ -210,7 +210,7 @@ def test_a_site_without_the_endpoint_is_an_error(settings: Any) -> None:
 def test_a_class_that_needs_a_session_is_an_error(settings: Any) -> None:
     name = "rest_framework.authentication.SessionAuthentication"
     settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": [name]}
-    with pytest.raises(ImproperlyConfigured, match=f"no sessions: {name}"):
+    with pytest.raises(ImproperlyConfigured, match=f"without middleware and sessions: {name}"):
         direct()
 
 

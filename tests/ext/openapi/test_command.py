@@ -299,7 +299,7 @@ def test_a_response_named_default_is_followed(run: Run, service: Path, pinned: P
 
 
 def test_sources_of_other_kinds_have_no_document(run: Run) -> None:
-    with pytest.raises(CommandError, match="There is no source 'wether'"):
+    with pytest.raises(CommandError, match="Unknown source 'wether'"):
         run(alias="wether")
     with pytest.raises(CommandError, match=r"\['rpc'\] is not an OpenAPISource"):
         run(alias="rpc")
