@@ -63,7 +63,7 @@ def test_site() -> Iterator[None]:
 
 
 def uses_database(path: Path) -> bool:
-    """Whether the tests of a file, by its folder, may use the database without a mark."""
+    """Return whether the tests of a file, by its folder, may use the database without a mark."""
     folders = set(path.relative_to(TESTS).parts)
     return not folders & WITHOUT_DATABASE or bool(folders & WITH_DATABASE)
 

@@ -52,7 +52,7 @@ def block(page: str, part: str, kind: str = "python") -> str:
 
 
 def run(page: str, part: str) -> dict[str, Any]:
-    """The names that such a block of Python makes, run as a module of its own."""
+    """Return the names that such a block of Python makes, run as a module of its own."""
     names: dict[str, Any] = {"__name__": f"docs.{page}"}
     code = compile(block(page, part), f"docs/{page}.md", "exec", dont_inherit=True)
     exec(code, names)
@@ -140,7 +140,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def pages_at(text: str) -> list[tuple[Path, str | None]]:
-    """The page and the anchor of each address of the documentation in a text."""
+    """Return the page and the anchor of each address of the documentation in a text."""
     found = []
     for each in ADDRESS.finditer(text):
         page = ROOT / "docs" / each["page"].rstrip("/")
@@ -181,7 +181,7 @@ def test_hints_lead_to_the_public_documentation() -> None:
 
 
 def documenting(tree: ast.Module) -> list[Any]:
-    """The nodes that may have a docstring."""
+    """Return the nodes that may have a docstring."""
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     return [each for each in ast.walk(tree) if isinstance(each, kinds)]
 

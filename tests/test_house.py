@@ -159,7 +159,7 @@ WHOLLY_PUBLIC = [
 
 
 def packages_in(folder: Path) -> set[str]:
-    """The folders with modules below a folder, at any depth."""
+    """Return the folders with modules below a folder, at any depth."""
     found = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
     return found - {"."}
 
@@ -173,7 +173,7 @@ MODULES = {module_name(path): path for path in FILES}
 
 
 def imported_in(text: str) -> set[str]:
-    """The modules of the package that the text of a module imports, wherever in it."""
+    """Return the modules of the package that the text of a module imports, wherever in it."""
     imported = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -187,7 +187,7 @@ def imported_in(text: str) -> set[str]:
 
 
 def exported_by(name: str) -> list[str]:
-    """The names in a module's __all__, or the public ones that it defines."""
+    """Return the names in a module's __all__, or the public ones that it defines."""
     module = importlib.import_module(name)
     if hasattr(module, "__all__"):
         return sorted(module.__all__)
@@ -201,7 +201,7 @@ def exported_by(name: str) -> list[str]:
 
 
 def code_lines(text: str) -> Iterator[list[tokenize.TokenInfo]]:
-    """The tokens of each line that holds code, and not only a comment or a docstring."""
+    """Yield the tokens of each line that holds code, and not only a comment or a docstring."""
     lines: dict[int, list[tokenize.TokenInfo]] = {}
     nothing = {
         *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

@@ -72,7 +72,7 @@ def copied(function: Any) -> Any:
 
 
 def build(mark: Mark) -> RpcServer:
-    """A server of many procedures, with or without marks."""
+    """Return a server of many procedures, with or without marks."""
     server, namespace = RpcServer(), RpcNamespace()
     server.register_procedure(mark(copied(add)))
     mark(server.register_procedure(copied(refuse), name="fails.rpc"))

@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 def expected(order: tuple[str, ...], whose: str, state: str) -> tuple[int, str | None]:
-    """The status and the user for a credential; the tool is open to everybody."""
+    """Return the status and the user for a credential; the tool is open to everybody."""
     if whose == "session":
         return expected_of_session(order, state)
     if whose == "nobody":

@@ -38,7 +38,7 @@ def ping() -> str:
 
 
 def reported(number: int, act: Any) -> tuple[int, list[str]]:
-    """The statements there were, and the mails, where the n-th statement fails."""
+    """Return the statements there were, and the mails, where the n-th statement fails."""
     with failing(number) as statements:
         act()
     return len(statements), mails()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def mcp_token(*arguments: Any) -> tuple[str, str]:
-    """The standard output and the standard error of the command."""
+    """Return the standard output and the standard error of the command."""
     out, err = io.StringIO(), io.StringIO()
     call_command("mcp_token", *map(str, arguments), stdout=out, stderr=err)
     return out.getvalue(), err.getvalue()

@@ -74,7 +74,7 @@ def tools_of(caller: MCPClient) -> list[str]:
 
 
 def refusal(caller: MCPClient, tool: str) -> tuple[int, str]:
-    """The answer to a call that is refused, without the names of the tool and the call."""
+    """Return the answer to a call that is refused, without the names of the tool and the call."""
     with pytest.raises(MCPError):
         caller.call_tool(tool, {})
     reply = caller.response.json()

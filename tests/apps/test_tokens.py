@@ -28,7 +28,7 @@ def issue(user: Any, **values: Any) -> tuple[Token, str]:
 
 
 def status(authorization: str | bytes | None) -> int:
-    """The HTTP status that an Authorization header gets."""
+    """Return the HTTP status that an Authorization header gets."""
     client = CheckedClient()
     if authorization is not None:
         client.headers["Authorization"] = authorization  # type: ignore[assignment]

@@ -28,7 +28,7 @@ def with_admin(settings: Any) -> None:
 
 
 def staff(*codenames: str) -> Client:
-    """A browser of somebody who may do these things with tokens."""
+    """Return a browser of somebody who may do these things with tokens."""
     users = get_user_model().objects
     if "everything" in codenames:
         person = users.create_superuser("root")
@@ -55,7 +55,7 @@ def add(browser: Client, user: Any, **values: Any) -> Any:
 
 
 def secret_in(page: Any) -> str:
-    """The secret that the page of a new token shows."""
+    """Return the secret that the page of a new token shows."""
     (secret,) = set(re.findall(r"mcp_[\w-]{43}", page.content.decode()))
     return str(secret)
 

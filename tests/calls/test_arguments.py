@@ -25,7 +25,7 @@ UUID = "12345678-1234-5678-1234-567812345678"
 
 
 def errors_of(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """The path and type of every error of a refused call."""
+    """Return the path and type of every error of a refused call."""
     assert result["isError"] is True
     assert "structuredContent" not in result
     errors = result["_meta"][ERRORS]
@@ -125,7 +125,7 @@ MIXED: list[Any] = [
 
 
 def plain(value: Any) -> Any:
-    """The value, or those of a dataclass but for its kind."""
+    """Return the value, or those of a dataclass but for its kind."""
     if isinstance(value, ex.Node):
         return (value.value, [plain(each) for each in value.children])
     return astuple(value)[1:] if is_dataclass(value) else value

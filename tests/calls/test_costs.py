@@ -66,7 +66,7 @@ def items(make: Callable[[int], Any]) -> Callable[[list[int]], Any]:
 
 
 def wide(*, count: int = 20) -> Any:
-    """A model with many members that have to be sent."""
+    """Return a model with many members that have to be sent."""
     members: dict[str, Any] = {f"m{number}": (int, ...) for number in range(count)}
     return create_model("Wide", __config__={"extra": "forbid"}, **members)
 
@@ -119,14 +119,14 @@ def listed(depth: int, value: Any) -> Any:
 
 
 def cost(client: CheckedClient, value: Any) -> tuple[float, dict[str, Any]]:
-    """The processor time of a call, and its result."""
+    """Return the processor time of a call, and its result."""
     before = time.process_time()
     result = client.call_tool("take", {"value": value})
     return time.process_time() - before, result
 
 
 def affordable(client: CheckedClient, value: Any, harmless: Any) -> dict[str, Any]:
-    """The result of a call that takes no more than some times what a harmless one takes."""
+    """Return the result of a call that takes no more than some times what a harmless one takes."""
     spent, _ = cost(client, harmless)
     more, result = cost(client, value)
     assert more < 8 * spent + 1

@@ -55,7 +55,7 @@ def response(data: bytes, name: str, **options: Any) -> FileResponse:
 
 
 def content_of(client: CheckedClient, settings: Any, function: Any, **options: Any) -> Any:
-    """The content of what the function's tool gives; nothing is promised or structured."""
+    """Return the content of what the function's tool gives; nothing is promised or structured."""
     serve(settings, function, **options)
     assert served(function.__name__).output_schema is None
     result = client.call_tool(function.__name__)

@@ -37,7 +37,7 @@ class Dog(TypedDict):
 
 
 def called(client: CheckedClient, settings: Any, hint: Any, value: Any, **mark: Any) -> Any:
-    """The result of a tool that takes one value of that hint."""
+    """Return the result of a tool that takes one value of that hint."""
     serve(settings, taking(hint), **mark)
     return client.call_tool("take", {"value": value})
 

@@ -29,7 +29,7 @@ class OwnView(MCPView):
 
 
 def page(request: HttpRequest, **kwargs: object) -> HttpResponse:
-    """A page of a site that has one for every address."""
+    """Return a page of a site that has one for every address."""
     return HttpResponse("<h1>Page</h1>")
 
 

@@ -32,7 +32,7 @@ OPEN_AT_RPC = ("mcp_bridge.W033", "mcp_bridge.W035")
 
 
 def found(but: Collection[str] = OPEN_AT_RPC) -> list[checks.CheckMessage]:
-    """The messages of ``manage.py check`` about this app, but for those with these ids."""
+    """Return the messages of ``manage.py check`` about this app, but for those with these ids."""
     messages = checks.run_checks(tags=["mcp_bridge"])
     assert all(message.hint and message.msg for message in messages)
     assert all(message.id.startswith("mcp_bridge.") for message in messages if message.id)

@@ -33,7 +33,7 @@ def nobody(request: Any) -> bool:
 
 
 def refuse(value: int) -> bool:
-    """A precheck."""
+    """Return a precheck."""
     return False
 
 

@@ -29,7 +29,7 @@ def report() -> str:
 
 
 def said(settings: Any, throttle: str | None = None, **given: Any) -> list[tuple[str, str]]:
-    """The ids and texts for one tool with that mark, under these settings."""
+    """Return the ids and texts for one tool with that mark, under these settings."""
     settings.MCP_BRIDGE = given
     serve(settings, report, throttle=throttle)
     return [(str(each.id).removeprefix("mcp_bridge."), each.msg) for each in found()]

@@ -36,7 +36,7 @@ def at_deployment() -> list[checks.CheckMessage]:
 
 
 def warned(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> list[str]:
-    """The databases of which the checks warn where the site has these."""
+    """Return the databases of which the checks warn where the site has these."""
     handler = ConnectionHandler({"default": {}, **databases})
     monkeypatch.setattr(deployment, "connections", handler)
     assert found() == []

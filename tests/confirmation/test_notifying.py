@@ -49,7 +49,7 @@ def hold(settings: Any, django_capture_on_commit_callbacks: Any) -> Callable[...
 
 
 def person(name: str, *groups: str, **values: Any) -> Any:
-    """A member of the staff who may decide, unless ``decides`` is False."""
+    """Return a member of the staff who may decide, unless ``decides`` is False."""
     decides = values.pop("decides", True)
     given = {"email": f"{name}@example.com", "is_staff": True, **values}
     user = get_user_model().objects.create_user(name, **given)

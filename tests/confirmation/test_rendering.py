@@ -81,7 +81,7 @@ def shown_and_kept(asker: CheckedClient, user: Any, value: Any) -> str:
 
 
 def declaring(*names: str) -> dict[str, Any]:
-    """An input schema with a parameter, ``value``, whose schema names these members."""
+    """Return an input schema with a parameter, ``value``, whose schema names these members."""
     members = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
     either = {"anyOf": [{"type": "array", "items": members}, members]}
     return {"type": "object", "properties": {"value": either}}

@@ -155,7 +155,7 @@ def is_callable(client: CheckedClient, name: str) -> bool:
 
 
 def answer(user: Any, revision: str, name: str) -> tuple[int, dict[str, str], bytes]:
-    """All that a caller gets to see of one call, but for the name."""
+    """Return all that a caller gets to see of one call, but for the name."""
     client = CheckedClient(user=user, revision=revision)
     with pytest.raises(MCPError):
         client.call_tool(name)

@@ -39,7 +39,7 @@ def mute(request: Any, user: Any) -> CheckedClient:
 
 
 def waits(client: CheckedClient, **params: Any) -> PendingCall:
-    """The row of a call that waits."""
+    """Return the row of a call that waits."""
     result = call(client, **params)
     assert result["isError"]
     assert "needs the approval of a person" in text_of(result)

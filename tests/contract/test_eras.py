@@ -178,7 +178,7 @@ FAULTS: dict[str, tuple[dict[str, Any], dict[str, str | None], tuple[int, int]]]
 
 
 def faulty(*faults: str) -> Any:
-    """The answer to a call of ``add`` with those faults, of which an earlier one wins."""
+    """Return the answer to a call of ``add`` with those faults, of which an earlier one wins."""
     parts: dict[str, Any] = {"version": MODERN, "method": "tools/call", "name": "add"}
     sent = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "add"}
     for fault in reversed(faults):

@@ -40,7 +40,7 @@ def raising(exception: BaseException) -> Callable[[], None]:
 
 
 def reference_in(text: str) -> str:
-    """The reference id that a model reads of a fault."""
+    """Return the reference id that a model reads of a fault."""
     found = re.search(r"reference ([0-9a-f]{8,})", text)
     assert found is not None, text
     return found[1]

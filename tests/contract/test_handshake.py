@@ -26,7 +26,7 @@ ME = {"name": "probe", "version": "1"}
 
 
 def initialize(version: Any = "2025-11-25", header: str | None = None, **params: Any) -> Any:
-    """The HTTP response to an initialize."""
+    """Return the HTTP response to an initialize."""
     client = caller("2025-11-25")
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": ME, **params}
     text = compact(message(client, "initialize", **params))

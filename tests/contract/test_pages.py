@@ -35,7 +35,7 @@ def named(numbers: Any) -> list[str]:
 
 
 def pages(client: CheckedClient) -> list[list[dict[str, Any]]]:
-    """The tools of each page."""
+    """Return the tools of each page."""
     result = client.post("tools/list")
     found = [result["tools"]]
     while "nextCursor" in result:

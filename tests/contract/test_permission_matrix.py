@@ -89,7 +89,7 @@ def make_user(kind: str) -> Any:
 
 
 def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str], bytes]:
-    """Whether the call ran, and all that its caller gets to see but for the name."""
+    """Return whether the call ran, and all that its caller gets to see but for the name."""
     try:
         client.call_tool(name)
         ran = True

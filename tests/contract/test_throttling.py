@@ -131,7 +131,7 @@ def limit(settings: Any) -> Callable[..., None]:
 
 
 def allowed(client: MCPClient, tool: str = "write", most: int = 30) -> int:
-    """How many calls run before one is refused."""
+    """Return how many calls run before one is refused."""
     for count in range(most):
         if client.call_tool(tool)["isError"]:
             return count
@@ -327,7 +327,7 @@ def test_an_error_of_the_class_lets_no_call_through(
 
 
 def flood(client: MCPClient, tool: str = "write", times: int = 6) -> int:
-    """How many rows of refusals so many calls write."""
+    """Return how many rows of refusals so many calls write."""
     before = ToolCallRecord.objects.filter(error_code="throttled").count()
     for _ in range(times):
         client.call_tool(tool)
@@ -361,7 +361,7 @@ def test_one_row_for_all_refusals_of_a_minute(
 
 
 def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
-    """The answers to 8 threads that ask 40 times each."""
+    """Return the answers to 8 threads that ask 40 times each."""
     answers: list[bool | None] = []
 
     def work() -> None:

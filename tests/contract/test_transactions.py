@@ -235,7 +235,7 @@ def test_a_question_undoes_what_was_written_before_it(
 
 
 def copy_of(function: Any) -> Any:
-    """The function as another one, to be marked."""
+    """Return the function as another one, to be marked."""
     code, name = function.__code__, function.__name__
     copied = FunctionType(code, function.__globals__, name)
     copied.__annotations__ = {"return": bool}

@@ -1,4 +1,4 @@
-"""What views of Wagtail's API v2 take in the query, by a view like theirs."""
+"""Query parameters of Wagtail's API v2, tested with a view like its own."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def site(migrated: Path, tmp_path: Path) -> Path:
 
 
 def manage(site: Path, *arguments: str, database: str | None = None) -> tuple[int | None, str, str]:
-    """The exit status, the output and the errors of a command."""
+    """Return the exit status, the output and the errors of a command."""
     env = {"PYTHONPATH": str(ROOT), "SITE_DATABASE": database or str(site / "db.sqlite3")}
     return try_python(str(site / "manage.py"), *arguments, env=env)
 
@@ -116,7 +116,7 @@ def test_a_database_that_is_away_is_an_error_of_one_line(site: Path) -> None:
 
 
 def examine(site: Path, database: str | None = None) -> tuple[int | None, dict[str, list[str]]]:
-    """The exit status of mcp_doctor, and its errors and warnings by area."""
+    """Return the exit status of mcp_doctor, and its errors and warnings by area."""
     status, out, err = manage(site, "mcp_doctor", "--json", database=database)
     assert "Traceback" not in err
     grave: dict[str, list[str]] = {}

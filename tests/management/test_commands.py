@@ -31,7 +31,7 @@ HIDDEN = ["permitted", "permitted_twice", "for_nobody"]
 
 
 def run(command: str, *arguments: str) -> tuple[str, str]:
-    """The standard output and the standard error of a command."""
+    """Return the standard output and the standard error of a command."""
     out, err = io.StringIO(), io.StringIO()
     call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
     return out.getvalue(), err.getvalue()
@@ -119,7 +119,7 @@ def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
 
 
 def call(*arguments: str) -> dict[str, Any]:
-    """The result that mcp_call prints."""
+    """Return the result that mcp_call prints."""
     out, err = run("mcp_call", *arguments)
     assert err == ""
     result: dict[str, Any] = json.loads(out)

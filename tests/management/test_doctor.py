@@ -65,7 +65,7 @@ GRAVE = ("error", "warning")
 
 
 def page(request: HttpRequest, **kwargs: object) -> HttpResponse:
-    """A page of a site that has one for every address."""
+    """Return a page of a site that has one for every address."""
     return HttpResponse("<h1>Page</h1>")
 
 

@@ -83,7 +83,7 @@ def passing(method: str, path: str, headers: Headers) -> None:
 
 
 def without(*names: str) -> Rule:
-    """A proxy that drops headers of requests."""
+    """Return a proxy that drops headers of requests."""
 
     def drop(method: str, path: str, headers: Headers) -> None:
         for name in [each for each in headers if each.lower() in names]:
@@ -93,7 +93,7 @@ def without(*names: str) -> Rule:
 
 
 def answering(status: int, body: bytes = b"<h1>Page</h1>", **headers: str) -> Rule:
-    """A proxy that answers for itself."""
+    """Return a proxy that answers for itself."""
     return lambda method, path, received: (status, {**HTML, **headers}, body)
 
 

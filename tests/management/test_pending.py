@@ -56,7 +56,7 @@ def run(*arguments: str) -> str:
 
 
 def fails(*arguments: str) -> str:
-    """The error of one line with which the command ends; nothing is decided."""
+    """Return the error of one line with which the command ends; nothing is decided."""
     with pytest.raises(CommandError) as raised:
         run(*arguments)
     assert set(PendingCall.objects.values_list("decided_at", flat=True)) <= {None}

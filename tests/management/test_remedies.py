@@ -121,7 +121,7 @@ def test_hosts_that_no_request_can_name_are_an_error(allowed: list[str], setting
 
 
 def answering(response: HttpResponse) -> Any:
-    """A middleware that answers every request, as one of tenants may."""
+    """Return a middleware that answers every request, as one of tenants may."""
     return lambda get_response: lambda request: response
 
 

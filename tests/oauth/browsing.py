@@ -26,7 +26,7 @@ CONNECTIONS = "/mcp/connections/"
 
 
 def register(**values: Any) -> Any:
-    """A public client, as it registers by itself unless the values say otherwise."""
+    """Return a public client, as it registers by itself unless the values say otherwise."""
     defaults = {
         "name": "Claude",
         "client_type": "public",
@@ -45,7 +45,7 @@ def browser_of(username: str = "ada", **options: Any) -> Client:
 
 
 def address(client: Any, **values: str) -> str:
-    """The address that a client sends its user to."""
+    """Return the address that a client sends its user to."""
     query = {
         "response_type": "code",
         "client_id": client.client_id,
@@ -67,7 +67,7 @@ def text_of(page: Any) -> str:
 
 
 def sent_by(page: Any, css_class: str) -> dict[str, str]:
-    """The hidden fields of the form of a class."""
+    """Return the hidden fields of the form of a class."""
     fields: dict[str, str] = {}
     form = None
     for tag, attrs in Page(page.content.decode()).tags:
@@ -105,7 +105,7 @@ def redeem(client: Any, code: str) -> dict[str, Any]:
 
 
 def connect(browser: Client, client: Any, **values: str) -> dict[str, Any]:
-    """The tokens of a client that the user of a browser has let in."""
+    """Return the tokens of a client that the user of a browser has let in."""
     return redeem(client, decide(browser, client, allow=True, **values)["code"])
 
 
@@ -132,7 +132,7 @@ def refresh(client: Any, tokens: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_let_in(tokens: dict[str, Any]) -> bool:
-    """Whether the endpoint takes the access token of a client."""
+    """Return whether the endpoint takes the access token of a client."""
     client = MCPClient(token=tokens["access_token"])
     try:
         client.list_tools()

@@ -102,7 +102,7 @@ def register(**metadata: Any) -> Any:
 
 
 def answered(response: Any) -> dict[str, str]:
-    """The parameters that a redirect brings to the client."""
+    """Return the parameters that a redirect brings to the client."""
     assert response.status_code == 302, response.content.decode()
     query = parse_qs(urlsplit(response["Location"]).query, keep_blank_values=True)
     assert all(len(values) == 1 for values in query.values()), query

@@ -43,7 +43,7 @@ class NoValidator(OAuth2Validator):
 
 
 def found(*, deploy: bool) -> list[str]:
-    """The ids of what the checks of the two apps find, each once."""
+    """Return the ids of what the checks of the two apps find, each once."""
     messages = checks.run_checks(include_deployment_checks=deploy)
     ids = [str(each.id) for each in messages]
     return sorted({each for each in ids if each.startswith(("mcp_bridge.", "oauth2_provider."))})

@@ -42,7 +42,7 @@ def wait(seconds: int) -> None:
 
 
 def refreshed(oauth: OAuthClient, given: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a refresh token that holds."""
+    """Return the answer to a refresh token that holds."""
     answer = oauth.refresh(given["refresh_token"])
     assert answer.status_code == 200, answer.content
     found: dict[str, Any] = answer.json()
@@ -283,7 +283,7 @@ def race(
 
 
 def post(**body: str) -> Any:
-    """The answer of the token endpoint to a client with a connection of its own."""
+    """Return the answer of the token endpoint to a client with a connection of its own."""
     client = Client(raise_request_exception=False)
     return client.post("/oauth/token/", body, secure=True)
 

@@ -49,7 +49,7 @@ def client_with(token: str | None, interface: str = "WSGI") -> MCPClient:
 
 
 def issued(user: Any, **changed: Any) -> str:
-    """The secret of a token in the database, for the endpoint and for an hour."""
+    """Return the secret of a token in the database, for the endpoint and for an hour."""
     secret = secrets.token_urlsafe(30)
     given = {
         "token": secret,

@@ -130,7 +130,7 @@ def fixed(**data: Any) -> Data:
 
 
 def saved(page: str, row: str, **data: Any) -> Data:
-    """The form of a page, with what it has shown to somebody who may save it."""
+    """Return the form of a page, with what it has shown to somebody who may save it."""
     return lambda world, person: {
         "_revision": shown_by(world.browsers["root"], world.address(page, row)),
         **data,
@@ -138,7 +138,7 @@ def saved(page: str, row: str, **data: Any) -> Data:
 
 
 def listed(action: str, *rows: str, **more: Any) -> Data:
-    """The action of a list, on rows by their names."""
+    """Return the action of a list, on rows by their names."""
     return lambda world, person: {
         "action": action,
         "_selected_action": [world.rows[row].pk for row in rows],
@@ -147,7 +147,7 @@ def listed(action: str, *rows: str, **more: Any) -> Data:
 
 
 def switched(world: World, person: Any) -> dict[str, Any]:
-    """The form of the whole list, in which no tool is enabled any more."""
+    """Return the form of the whole list, in which no tool is enabled any more."""
     keys = ToolSetting.objects.order_by("name").values_list("pk", flat=True)
     data = {"form-TOTAL_FORMS": len(keys), "form-INITIAL_FORMS": len(keys), "_save": "Save"}
     data |= {f"initial-form-{number}-enabled": "True" for number in range(len(keys))}
@@ -155,7 +155,7 @@ def switched(world: World, person: Any) -> dict[str, Any]:
 
 
 def shown(*rows: str, **button: str) -> Data:
-    """A decision on calls, with the proof that they were shown to the very person."""
+    """Return a decision on calls, with the proof that they were shown to the very person."""
     return lambda world, person: {
         "call": [proof_of(world.rows[row], person) for row in rows],
         **button,

@@ -139,7 +139,7 @@ class _Drawn:
 
 
 def mutated(value: Any, random: Random, others: Sequence[Any]) -> Any:
-    """The value with one place of it changed, perhaps to one of the others."""
+    """Return the value with one place of it changed, perhaps to one of the others."""
     changed = [copy.deepcopy(value)]
     path = (0, *random.choice(list(_places((), value))))
     holder: Any = changed

@@ -58,7 +58,7 @@ class Rank(IntegerChoices):
 
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a value or null; a description stands beside the branches."""
+    """Return the schema of a value or null; a description stands beside the branches."""
     beside = {key: schema[key] for key in ("title", "description") if key in schema}
     branch = {key: value for key, value in schema.items() if key not in beside}
     return {"anyOf": [branch, {"type": "null"}], **beside}

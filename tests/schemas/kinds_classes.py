@@ -11,13 +11,13 @@ from tests.schemas.kinds import INTEGER, NAIVE, STRING, Kind, nullable, same
 
 
 def closed(required: list[str], **properties: Any) -> dict[str, Any]:
-    """The schema of an object with these members, and no other."""
+    """Return the schema of an object with these members, and no other."""
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, **({"required": required} if required else {})}
 
 
 def opened(required: list[str], **properties: Any) -> dict[str, Any]:
-    """The schema of an object that may have other members."""
+    """Return the schema of an object that may have other members."""
     return {"type": "object", "properties": properties, "required": required}
 
 

@@ -180,7 +180,7 @@ class Wrapped(msgspec.Struct):
 
 
 def made_with_new_syntax() -> Any:
-    """The types of NEW_SYNTAX by their names."""
+    """Return the types of NEW_SYNTAX by their names."""
     made: dict[str, Any] = {"__name__": __name__}
     exec(NEW_SYNTAX, made)
     return made

@@ -52,7 +52,7 @@ CONFIGURED: list[Any] = [
 
 
 def disagreements(hint: Any) -> list[tuple[Any, bool, bool]]:
-    """The values on which schema and checker differ: the value, valid, accepted."""
+    """Return the values on which schema and checker differ: the value, valid, accepted."""
     inputs = Inputs(Signature.of(taking(hint)))
     fits = valid(inputs.schema)
     check = typed_checker(inputs)

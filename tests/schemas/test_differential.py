@@ -97,7 +97,7 @@ DIFFERENCES: list[Any] = [
 
 
 def judges(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bool], Callable[[Any], bool]]:
-    """The schema of a parameter; whether a value fits it; whether it is accepted."""
+    """Return the schema of a parameter; whether a value fits it; whether it is accepted."""
     inputs = Inputs(Signature.of(taking(hint)))
     check = typed_checker(inputs)
 

@@ -41,7 +41,7 @@ Validator = extend(Draft202012Validator, {"pattern": _pattern})
 
 
 def valid(schema: dict[str, Any]) -> Callable[[Any], bool]:
-    """Whether values fit a schema whose formats are asserted."""
+    """Return whether values fit a schema whose formats are asserted."""
     return Validator(schema, format_checker=FORMATS).is_valid
 
 

@@ -28,7 +28,7 @@ DEPTH = 4
 
 
 def drawn(schema: Any, definitions: Any, random: Random, depth: int = DEPTH) -> Any:
-    """A value that fits a schema, which goes no deeper than it has to after some levels."""
+    """Return a value that fits a schema, which goes no deeper than it has to after some levels."""
     if "$ref" in schema:
         schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
     if "enum" in schema:

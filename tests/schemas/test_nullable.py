@@ -32,7 +32,7 @@ def either(*branches: Any, **beside: Any) -> dict[str, Any]:
 
 
 def given(**schema: Any) -> Any:
-    """A hint whose schema the site has written itself."""
+    """Return a hint whose schema the site has written itself."""
     return Annotated[Any, WithJsonSchema(schema)]
 
 

@@ -25,7 +25,7 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def document(reference: str, keyword: str = "$ref") -> SchemaDocument:
-    """A document whose one property refers to something."""
+    """Return a document whose one property refers to something."""
     return SchemaDocument(
         {
             "$id": "https://example.com/root.json",

@@ -57,7 +57,7 @@ def view(
     fixed: dict[str, Any] | None = None,
     **more: Any,
 ) -> Serve:
-    """A view of Django REST framework, with ``more`` members and options of its mark."""
+    """Return a view of Django REST framework, with ``more`` members and options of its mark."""
     options = {"confirm": True, "name": "wipe", "description": "Wipe.", "destructive": True}
     options |= more.pop("options", {})
 
@@ -90,7 +90,7 @@ def check_other(name: str) -> None:
 
 
 def procedure(auth: Any = None, **options: Any) -> Serve:
-    """A procedure of django-modern-rpc, with its ``auth`` and options of its mark."""
+    """Return a procedure of django-modern-rpc, with its ``auth`` and options of its mark."""
 
     def serve(settings: Any, folder: Path) -> None:
         server = RpcServer(register_system_procedures=False)
@@ -108,7 +108,7 @@ def procedure(auth: Any = None, **options: Any) -> Serve:
 
 
 def operation(auth: Any, at: str = "/drafts") -> Serve:
-    """An operation of django-ninja."""
+    """Return an operation of django-ninja."""
 
     def serve(settings: Any, folder: Path) -> None:
         api = NinjaAPI(urls_namespace="approved")
@@ -125,7 +125,7 @@ def operation(auth: Any, at: str = "/drafts") -> Serve:
 
 
 def document(at: str, server: str = "https://a.example", method: str = "delete") -> Serve:
-    """An operation of another service, with one operationId wherever it is."""
+    """Return an operation of another service, with one operationId wherever it is."""
 
     def serve(settings: Any, folder: Path) -> None:
         name = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -143,7 +143,7 @@ def document(at: str, server: str = "https://a.example", method: str = "delete")
 
 
 def method(service: str, target: str = "localhost:1") -> Serve:
-    """A method of gRPC, under one name whatever its service is."""
+    """Return a method of gRPC, under one name whatever its service is."""
 
     def serve(settings: Any, folder: Path) -> None:
         tool = 'option (mcp_bridge.tool) = {name: "wipe", confirm: true};'

@@ -61,7 +61,7 @@ def app(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def may(user: Any, *permissions: str) -> Any:
-    """The user with these permissions, read anew."""
+    """Return the user with these permissions, read anew."""
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return type(user).objects.get(pk=user.pk)
 
@@ -434,7 +434,7 @@ TOOLSET = """
 
 
 def warned(id: str) -> list[str]:
-    """The texts of a check."""
+    """Return the texts of a check."""
     return [str(each.msg) for each in checks.run_checks() if each.id == f"mcp_bridge.{id}"]
 
 

@@ -49,7 +49,7 @@ no_server = object()
 
 
 def wrapped(view: Any) -> Any:
-    """A decorator as people write them."""
+    """Return a decorator as people write them."""
 
     @functools.wraps(view)
     def inner(request: Any, *args: Any, **kwargs: Any) -> Any:

@@ -79,7 +79,7 @@ def test_bytes_are_in_either_alphabet(text: str, place: str, received: list[Any]
 
 
 @pytest.mark.parametrize("text", ["a", "ab c", "a===", "!!", "abcde", "é"])
-def test_what_is_no_base64_is_refused(text: str, received: list[Any]) -> None:
+def test_invalid_base64_is_refused(text: str, received: list[Any]) -> None:
     assert "/data: must be base64" in told("types_of", data=text)
     assert "/inner/more/0: must be base64" in told("types_of", inner={"more": [text]})
     assert received == []
@@ -122,9 +122,7 @@ def test_null_is_a_field_that_is_not_set(
         ({"left": "x", "right": None}, lambda request: request.left == "x"),
     ],
 )
-def test_null_that_is_a_value_is_one(
-    arguments: dict[str, Any], is_set: Any, received: list[Any]
-) -> None:
+def test_null_value_is_kept(arguments: dict[str, Any], is_set: Any, received: list[Any]) -> None:
     structured("types_of", **arguments)
     assert is_set(received[0])
 
@@ -192,7 +190,7 @@ GET = 'option (google.api.http) = {get: "/it"};'
         ),
     ],
 )
-def test_hints_are_those_that_the_service_publishes(
+def test_hints_come_from_the_service(
     marks: str, options: str, hints: dict[str, bool], offer: Offer
 ) -> None:
     offer(compiled(proto3(HINTS % (marks, options), ECHO)))

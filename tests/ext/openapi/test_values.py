@@ -18,7 +18,7 @@ OFFSETLESS = "2024-05-01T10:00:00"
 
 
 def operation(offer: Offer, data: dict[str, Any], path: str = "/it", **more: Any) -> Any:
-    """The service of a document with one operation, which is the tool ``it``."""
+    """Return the service of a document with one operation, which is the tool ``it``."""
     method = more.pop("method", "post")
     paths = {path: {method: {"operationId": "it", **data}}}
     return offer(DOCUMENT | {"paths": paths, **more}, operations=["it"])
@@ -31,7 +31,7 @@ def schema_of(caller: MCPClient) -> Any:
 
 
 def parts(received: Received) -> dict[str, tuple[str, bytes]]:
-    """The parts of a multipart body: type and content by name."""
+    """Return the parts of a multipart body: type and content by name."""
     head = f"Content-Type: {received.headers['content-type']}\r\n\r\n".encode()
     found: Any = message_from_bytes(head + received.body).get_payload()
     return {
@@ -61,7 +61,7 @@ def parts(received: Received) -> dict[str, tuple[str, bytes]]:
     ],
 )
 @pytest.mark.parametrize("where", ["query", "body"])
-def test_formats_are_told_and_the_service_judges(
+def test_formats_are_described_and_left_to_the_service(
     name: str, value: str, where: str, offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"type": "string", "format": name}
@@ -91,7 +91,7 @@ def test_formats_are_told_and_the_service_judges(
         ),
     ],
 )
-def test_a_format_that_the_enum_breaks_is_dropped(
+def test_format_conflicting_with_the_enum_is_dropped(
     schema: dict[str, Any], told: Any, offer: Offer, caller: MCPClient
 ) -> None:
     operation(offer, {"parameters": [parameter("when", schema={"type": "string", **schema})]})
@@ -237,7 +237,7 @@ LINKED = {
         {"allOf": [{"maxLength": 1}]},
     ],
 )
-def test_in_openapi_30_a_reference_stands_alone(
+def test_openapi_30_ignores_siblings_of_a_reference(
     beside: dict[str, Any], offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"$ref": "#/components/schemas/Name", **beside}
@@ -253,7 +253,7 @@ def test_in_openapi_30_a_reference_stands_alone(
     ("beside", "wrong", "right"),
     [({"maxLength": 3}, "long", "abc"), ({"pattern": "^a"}, "bcd", "abc")],
 )
-def test_in_openapi_31_what_stands_beside_a_reference_holds(
+def test_openapi_31_keeps_siblings_of_a_reference(
     beside: dict[str, Any], wrong: str, right: str, offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"$ref": "#/components/schemas/Name", **beside}
@@ -280,7 +280,7 @@ def test_in_openapi_31_what_stands_beside_a_reference_holds(
         (["é ü"], False, "%C3%A9%20%C3%BC"),
     ],
 )
-def test_lists_and_objects_in_the_path_are_as_rfc_6570_says(
+def test_path_lists_and_objects_follow_rfc_6570(
     value: Any, explode: bool, written: str, offer: Offer, caller: MCPClient
 ) -> None:
     days = parameter("days", "path", required=True, explode=explode, schema={})
@@ -289,7 +289,7 @@ def test_lists_and_objects_in_the_path_are_as_rfc_6570_says(
 
 
 @pytest.mark.parametrize("value", [["..", "x/../y"], ["a", ".."], {"..": ""}, [], [""], ".."])
-def test_no_list_in_a_path_leads_elsewhere(value: Any, offer: Offer, caller: MCPClient) -> None:
+def test_path_list_cannot_change_the_path(value: Any, offer: Offer, caller: MCPClient) -> None:
     days = parameter("days", "path", required=True, schema={})
     service = operation(offer, {"parameters": [days]}, "/on/{days}", method="get")
     result = caller.call_tool("it", {"days": value})

@@ -88,7 +88,7 @@ def section() -> Section:
 
 
 def called(client: CheckedClient, value: Any) -> tuple[Any, int]:
-    """The result of a call, and how many queries asked for sections or articles."""
+    """Return the result of a call, and how many queries asked for sections or articles."""
     with CaptureQueriesContext(connection) as queries:
         result = client.call_tool("take", {"value": value})
     asked = [each for each in queries.captured_queries if 'FROM "newsroom_' in each["sql"]]

@@ -97,7 +97,7 @@ class Priced(serializers.Serializer[Any]):
 
 
 def given(client: CheckedClient, settings: Any, hint: Any, value: Any) -> tuple[Any, Any]:
-    """The output schema of a tool that gives a value, and what it sends, which fits."""
+    """Return the output schema of a tool that gives a value, and what it sends, which fits."""
     serve(settings, giving(hint, value))
     assert messages("mcp_bridge.E006") == []
     schema = client.list_tools()[0]["outputSchema"]

@@ -24,7 +24,7 @@ from tests.support.serving import giving, taking
 
 
 def of(**value: Any) -> dict[str, Any]:
-    """An input schema with one parameter, ``value``."""
+    """Return an input schema with one parameter, ``value``."""
     return {"type": "object", "properties": {"value": value}}
 
 

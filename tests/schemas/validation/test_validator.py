@@ -20,7 +20,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def of(**value: Any) -> dict[str, Any]:
-    """An input schema with one parameter, ``value``."""
+    """Return an input schema with one parameter, ``value``."""
     return {"type": "object", "properties": {"value": value}}
 
 
@@ -29,7 +29,7 @@ def nested(levels: int) -> Any:
 
 
 def sentences(schema: dict[str, Any], value: Any) -> list[str]:
-    """The errors of the value of the one parameter."""
+    """Return the errors of the value of the one parameter."""
     found = SchemaValidator(of(**schema), "input_schema").errors({"value": value})
     assert all(each.path[:1] == ("value",) and len(each.message) <= 301 for each in found)
     return [each.message for each in found]

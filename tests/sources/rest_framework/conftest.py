@@ -49,6 +49,6 @@ def articles(django_user_model: Any) -> list[Article]:
 
 
 def allowed(user: Any, *codenames: str) -> Any:
-    """The user with these permissions, read anew."""
+    """Return the user with these permissions, read anew."""
     user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return type(user).objects.get(pk=user.pk)

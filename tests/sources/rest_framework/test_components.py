@@ -38,7 +38,7 @@ def offer(settings: Any, *views: type[APIView], **options: Any) -> None:
 
 
 def view_of(name: str, request: Any, answer: Any = None) -> type[APIView]:
-    """A view with a tool of that name, which says what it was sent."""
+    """Return a view with a tool of that name, which says what it was sent."""
 
     class View(APIView):
         """Take it."""
@@ -75,7 +75,7 @@ class FormRequestSerializer(serializers.Serializer[Any]):
 
 
 def named(name: str) -> Any:
-    """A serializer with the component name "Same"."""
+    """Return a serializer with the component name "Same"."""
     fields = {name: serializers.CharField()}
     return extend_schema_serializer(component_name="Same")(type("Any", (Chosen,), fields))
 

@@ -106,7 +106,7 @@ class LineSerializer(serializers.Serializer[Any]):
 
 
 def reading(kind: str) -> type[APIView]:
-    """A view that reads its own serializer, in one of the usual ways."""
+    """Return a view that reads its own serializer, in one of the usual ways."""
 
     class Own(APIView):
         """Read it."""
