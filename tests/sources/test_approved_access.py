@@ -1,4 +1,4 @@
-"""An approval is also of who may call a tool, and of where its calls go."""
+"""An approval also covers a tool's access rule and the target of its calls."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def document(at: str, server: str = "https://a.example", method: str = "delete")
 
 
 def method(service: str, target: str = "localhost:1") -> Serve:
-    """Return a method of gRPC, under one name whatever its service is."""
+    """Return a method of gRPC, under the same name for every service."""
 
     def serve(settings: Any, folder: Path) -> None:
         tool = 'option (mcp_bridge.tool) = {name: "wipe", confirm: true};'
@@ -232,7 +232,7 @@ CHANGES: dict[str, tuple[Serve, Serve, str, str]] = {
 
 
 @pytest.mark.parametrize(("before", "after", "member", "was"), CHANGES.values(), ids=CHANGES)
-def test_another_rule_or_target_waits_for_approval(
+def test_changed_access_rule_or_target_requires_approval(
     before: Serve,
     after: Serve,
     member: str,
@@ -251,7 +251,7 @@ def test_another_rule_or_target_waits_for_approval(
     assert listed() == ["wipe"]
     approved = ToolSetting.objects.get(name="wipe").approved
     assert approved == canonical_definition(served("wipe"))
-    # The same code is the same definition, in each process.
+    # The definition does not depend on the process.
     before(settings, tmp_path)
     registry.reload()
     assert listed() == ["wipe"]

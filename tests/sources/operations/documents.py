@@ -1,4 +1,4 @@
-"""Documents of one operation, and what comes of it."""
+"""Documents of one operation, and the tool that it becomes."""
 
 from __future__ import annotations
 

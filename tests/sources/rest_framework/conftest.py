@@ -49,6 +49,6 @@ def articles(django_user_model: Any) -> list[Article]:
 
 
 def allowed(user: Any, *codenames: str) -> Any:
-    """Return the user with these permissions, read anew."""
+    """Return the user with these permissions, reloaded from the database."""
     user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return type(user).objects.get(pk=user.pk)

@@ -70,7 +70,7 @@ class FormOnly(ParcelView):
 
 @pytest.fixture
 def called(settings: Any, user: Any) -> Any:
-    """Calls a tool, and returns its structured content."""
+    """A function that calls a tool and returns its structured content."""
     route(settings, path("keep/", ParcelView.as_view()), path("form/", FormOnly.as_view()))
     settings.MCP_BRIDGE = {
         "SOURCES": {"drf": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"}}
@@ -153,7 +153,7 @@ def test_a_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
     ],
     ids=str,
 )
-def test_what_a_form_cannot_say_is_refused(
+def test_values_without_a_form_encoding_are_refused(
     called: Any, user: Any, name: str, arguments: dict[str, Any], refused: str
 ) -> None:
     result = CheckedClient(user=user).call_tool(name, {"file": FILE, **arguments})
@@ -161,5 +161,5 @@ def test_what_a_form_cannot_say_is_refused(
     assert text_of(result).startswith(refused)
 
 
-def test_null_takes_a_file_away_in_a_form(called: Any) -> None:
+def test_null_clears_a_file_in_a_form(called: Any) -> None:
     assert called("keep_form", file=None, urgent=True) == {"file": None, "urgent": True}

@@ -1,4 +1,4 @@
-"""Schemas of serializers: each view's own, whatever their names, and choices beside null."""
+"""Schemas of serializers: separate for each view even if names collide, and nullable choices."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def named(name: str) -> Any:
 
 
 class Chosen(serializers.Serializer[Any]):
-    """A serializer with the fields that whoever makes it names."""
+    """A serializer whose fields are named by its caller."""
 
     first = serializers.CharField()
     second = serializers.CharField()
@@ -195,7 +195,7 @@ def test_members_of_one_class_keep_their_own_fields(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [FramedPair, FramedListPair, FramedLists, ChoicesPair])
-def test_members_differ_by_what_stands_within_them(settings: Any, kind: Any) -> None:
+def test_members_differ_by_their_nested_fields(settings: Any, kind: Any) -> None:
     offer(settings, view_of("one", kind))
     left, right = (
         str(served("one").input_schema["properties"][side]) for side in ("left", "right")
@@ -204,7 +204,7 @@ def test_members_differ_by_what_stands_within_them(settings: Any, kind: Any) -> 
     assert ("first" in right, "second" in right) == (False, True)
 
 
-def test_a_serializer_within_itself_is_described(settings: Any) -> None:
+def test_recursive_serializer_is_described(settings: Any) -> None:
     offer(settings, view_of("one", Node))
     assert "nodes" in served("one").input_schema["properties"]
 
@@ -235,7 +235,7 @@ class Level(models.IntegerChoices):
     ],
     ids=str,
 )
-def test_choices_are_an_enum_beside_null(
+def test_nullable_choices_are_an_enum_or_null(
     settings: Any, user: Any, options: dict[str, Any], values: list[Any], is_nullable: bool
 ) -> None:
     class Choosing(serializers.Serializer[Any]):
@@ -281,7 +281,7 @@ class Broken(serializers.Serializer[Any]):
 
 
 @pytest.mark.parametrize("output_schemas", [True, False])
-def test_an_answer_that_cannot_be_described_withholds_nothing(
+def test_undescribable_answer_does_not_hide_the_tool(
     settings: Any, user: Any, output_schemas: bool
 ) -> None:
     class View(APIView):
