@@ -1,4 +1,4 @@
-"""Types with a configuration, validators or serializers of their own."""
+"""Types with custom configuration, validators or serializers."""
 
 from __future__ import annotations
 

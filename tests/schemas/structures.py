@@ -20,7 +20,7 @@ Numbers = TypeAliasType("Numbers", list[int])
 Listed = TypeAliasType("Listed", list[T], type_params=(T,))
 Nested = TypeAliasType("Nested", "dict[str, Nested] | int")  # type: ignore[misc]
 
-# What a Python older than 3.12 cannot read.
+# Syntax that Python before 3.12 cannot parse.
 NEW_SYNTAX = """
 from dataclasses import dataclass
 from pydantic import BaseModel
@@ -166,7 +166,7 @@ class Box(msgspec.Struct, Generic[T]):
 
 @dataclasses.dataclass
 class Shipment:
-    """A dataclass of what others make."""
+    """A dataclass of classes of other libraries."""
 
     first: Branch
     second: Branch | None = None

@@ -54,7 +54,7 @@ def nothing() -> Any:
     return ()
 
 
-# The function, its properties, what else it takes, and calls: the arguments, what it then gives.
+# The function, its properties, whether it takes others, and calls: arguments and result.
 SIGNATURES: list[tuple[Callable[..., Any], Any, Any, list[tuple[Any, Any]], list[Any]]] = [
     (
         ordinary,
@@ -99,7 +99,7 @@ SIGNATURES: list[tuple[Callable[..., Any], Any, Any, list[tuple[Any, Any]], list
 @pytest.mark.parametrize(
     ("function", "properties", "more", "calls", "refused"), SIGNATURES, ids=label
 )
-def test_a_signature_is_as_its_row_says(
+def test_signature_matches_its_row(
     function: Any, properties: Any, more: Any, calls: Any, refused: Any
 ) -> None:
     signature = Signature.of(function)
@@ -131,7 +131,7 @@ DEFAULTS: list[tuple[Any, Any, dict[str, Any]]] = [
     (tuple[int, ...], (), {"type": "array", "items": INTEGER, "default": []}),
     (ex.Point, ex.Point(1, 2), {**POINT, "default": {"x": 1, "y": 2}}),
     (Annotated[int, Field(ge=1)], 5, {**INTEGER, "minimum": 1, "default": 5}),
-    # A default of another type than the hint, or one that is no JSON, makes it optional still.
+    # A default of another type than the hint, or without a JSON form, still makes it optional.
     (int, None, {**INTEGER, "default": None}),
     (Any, object(), {}),
 ]
@@ -176,7 +176,7 @@ def test_a_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     assert "take a str that names what callers may use" in message
 
 
-def test_a_path_among_any_keywords_is_refused_by_a_check(settings: Any) -> None:
+def test_path_among_keywords_is_refused_by_a_check(settings: Any) -> None:
     def open_all(a: int, **files: Path) -> None:
         """Open all."""
 

@@ -23,7 +23,7 @@ NODE = {
 
 
 def references(schema: Any) -> set[str]:
-    """Whatever a schema refers to."""
+    """Return all references of a schema."""
     if isinstance(schema, list):
         return {found for each in schema for found in references(each)}
     if not isinstance(schema, dict):
@@ -32,7 +32,7 @@ def references(schema: Any) -> set[str]:
     return own.union(*(references(each) for each in schema.values()))
 
 
-def test_a_type_that_holds_itself_is_referred_to() -> None:
+def test_recursive_type_is_a_reference() -> None:
     schema = input_schema(taking(ex.Node))
     assert schema["properties"] == {"value": {"$ref": "#/$defs/Node"}}
     assert schema["$defs"] == {"Node": NODE}
@@ -56,15 +56,13 @@ def test_a_type_that_holds_itself_is_referred_to() -> None:
     ],
     ids=label,
 )
-def test_definitions_hold_what_is_recursive_and_nothing_else(
-    hint: Any, definitions: set[str]
-) -> None:
+def test_only_recursive_types_are_definitions(hint: Any, definitions: set[str]) -> None:
     for schema in (input_schema(taking(hint)), output_schema(giving(hint, None))):
         assert schema is not None
         Draft202012Validator.check_schema(schema)
         assert set(schema.get("$defs", {})) == definitions
         assert references(schema) == {f"#/$defs/{name}" for name in definitions}
-        # What holds others in many ways does not repeat them.
+        # A type with many references to others does not repeat their definitions.
         assert len(str(schema)) < 1000
 
 

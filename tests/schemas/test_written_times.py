@@ -67,7 +67,7 @@ TIMES: list[tuple[Any, Any]] = [
 
 
 def formats(schema: Any) -> set[str]:
-    """Every format in a schema."""
+    """Return every format in a schema."""
     if isinstance(schema, list):
         return set().union(*map(formats, schema))
     if not isinstance(schema, dict):

@@ -70,7 +70,7 @@ def add(data: SectionForm) -> str:
     return str(data.save().slug)
 
 
-def test_schema_is_of_the_fields(settings: Any) -> None:
+def test_schema_follows_the_fields(settings: Any) -> None:
     serve(settings, register)
     schema = served("register").input_schema["properties"]["data"]
     properties = schema["properties"]
@@ -171,7 +171,7 @@ def test_a_model_form_saves(modern: CheckedClient, settings: Any) -> None:
     assert taken == [("/data/name", "unique"), ("/data/slug", "unique")]
 
 
-def test_a_form_that_no_json_fills_is_reported(settings: Any) -> None:
+def test_form_without_a_json_shape_is_reported(settings: Any) -> None:
     class Moment(forms.Form):
         when = forms.SplitDateTimeField()
 

@@ -187,7 +187,7 @@ class NullSerializer(serializers.Serializer[Any]):
     note = serializers.CharField(required=False, allow_null=True, allow_blank=True)
 
 
-def test_a_default_of_null_is_said_where_null_may_be_sent(settings: Any) -> None:
+def test_null_default_is_described_only_if_nullable(settings: Any) -> None:
     serve(settings, taking(NullSerializer))
     assert served("take").input_schema["properties"]["value"]["properties"] == {
         "due": {**nullable({**STRING, "format": "date"}), "default": None},
@@ -230,12 +230,12 @@ def test_a_result_may_be_none(value: Any, article: Any, modern: Any, settings: A
     assert (result["title"] if value else result) == ("News" if value else None)
 
 
-def test_nothing_is_no_representation(modern: Any, settings: Any) -> None:
+def test_none_is_not_a_representation(modern: Any, settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, None))
     assert_fault(modern.call_tool("give"))
 
 
-def test_a_serializer_may_be_returned_itself(article: Any, modern: Any, settings: Any) -> None:
+def test_serializer_can_be_returned(article: Any, modern: Any, settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, ArticleSerializer(article)))
     assert json.loads(text_of(modern.call_tool("give")))["title"] == "News"
 
@@ -248,7 +248,7 @@ def test_write_only_fields_are_never_shown(modern: Any, settings: Any) -> None:
     assert written == {"id": 1, "state": "o", "lines": order["lines"], "gift": None}
 
 
-def test_a_serializer_that_no_json_fills_is_reported(settings: Any) -> None:
+def test_serializer_without_a_json_shape_is_reported(settings: Any) -> None:
     class Coin(serializers.Field[Any, Any, Any, Any]):
         pass
 

@@ -36,7 +36,7 @@ def doubled(levels: int) -> dict[str, Any]:
 
 
 class LoudText(str):
-    """A text that nobody may write out, as jsonschema does in its messages."""
+    """A string that must not be formatted, as jsonschema does in its messages."""
 
     __slots__ = ()
 
@@ -110,7 +110,7 @@ def test_the_worst_cases_take_little_work(
     assert work < 40 * STEPS
 
 
-def test_a_small_value_whose_parts_are_read_many_times_over_takes_less_work() -> None:
+def test_repeatedly_read_value_takes_little_work() -> None:
     schema = {"contains": {"$ref": "#"}, "minContains": 0, "unevaluatedItems": False}
     validator = SchemaValidator(schema, "input_schema")
 
@@ -144,7 +144,7 @@ ENOUGH = {
 
 
 @pytest.mark.parametrize(("schema", "value"), ENOUGH.values(), ids=ENOUGH)
-def test_a_value_whose_keywords_each_cost_much_has_enough_steps(
+def test_value_with_costly_keywords_has_enough_steps(
     schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     validator = SchemaValidator(schema, "input_schema")
@@ -170,7 +170,7 @@ def test_a_value_whose_keywords_each_cost_much_has_enough_steps(
     ],
     ids=["deep", "large"],
 )
-def test_a_value_that_cannot_be_checked_is_an_error_logged_once(
+def test_uncheckable_value_is_an_error_logged_once(
     schema: Any, value: Any, said: str, modern: CheckedClient, settings: Any, caplog: Any
 ) -> None:
     serve(settings, taking(Any), input_schema=schema)
@@ -190,7 +190,7 @@ def test_a_subschema_has_one_validator_for_all_values(monkeypatch: pytest.Monkey
         made.append(changes["schema"])
         return evolve(self, **changes)
 
-    # By ``descend``, which is no public name of jsonschema and may change.
+    # This tests ``descend``, which is not public in jsonschema and may change.
     monkeypatch.setattr(Bounded, "evolve", counted)
     schema = {**of(items={"$ref": "#/$defs/a"}), "$defs": {"a": {"anyOf": [{"minimum": 0}]}}}
     validator = SchemaValidator(schema, "input_schema")
