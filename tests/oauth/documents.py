@@ -1,4 +1,4 @@
-"""Documents of clients (CIMD) that are not fetched from the internet, and held to all rules."""
+"""Documents of clients (CIMD) that follow all rules but are not fetched from the internet."""
 
 from __future__ import annotations
 

@@ -214,7 +214,9 @@ def test_lists_within_lists_are_counted_together(modern: CheckedClient, settings
     assert not called(modern, {"rows": [group] * 4, "more": [1] * 200})[0]["isError"]
 
 
-def test_explicitly_bounded_list_counts_as_its_largest_item(modern: CheckedClient, settings: Any) -> None:
+def test_explicitly_bounded_list_counts_as_its_largest_item(
+    modern: CheckedClient, settings: Any
+) -> None:
     class Bounded(Serializer):
         rows = RelatedSerializer(many=True, max_length=3)
 
