@@ -21,7 +21,7 @@ def mcp_token(*arguments: Any) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def test_create_prints_the_secret_alone(user: Any) -> None:
+def test_create_prints_only_the_secret(user: Any) -> None:
     out, err = mcp_token("create", "ada", "--name", "Laptop")
     token = Token.objects.get()
     assert Token.objects.find(out.strip()) == token
@@ -30,7 +30,7 @@ def test_create_prints_the_secret_alone(user: Any) -> None:
     assert (token.user, token.name, token.expires_at) == (user, "Laptop", None)
 
 
-def test_create_is_for_any_user_since_it_takes_the_shell() -> None:
+def test_create_accepts_any_user() -> None:
     root = get_user_model().objects.create_superuser("root")
     out, _ = mcp_token("create", "root", "--name", "Laptop")
     assert Token.objects.get(user=root) == Token.objects.find(out.strip())
@@ -78,14 +78,14 @@ def test_list_of_one_user(user: Any) -> None:
     assert ("Desk" in out, "Laptop" in out) == (True, False)
 
 
-def test_list_says_when_a_token_was_used(user: Any) -> None:
+def test_list_shows_when_a_token_was_used(user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     assert "never" in mcp_token("list")[0]
     token.mark_used()
     assert f"{timezone.now():%Y-%m-%d}" in mcp_token("list")[0]
 
 
-def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
+def test_revoke_accepts_the_number_from_list(user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     number = mcp_token("list")[0].split()[0]
     assert "Laptop" in mcp_token("revoke", number)[0]

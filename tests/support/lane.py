@@ -25,12 +25,12 @@ ELSEWHERE = {
     # Two threads of requests at once, which a SQLite database in memory cannot serve.
     "test_calls_wait_for_each_other_on_one_event_loop",
     # What the site's middleware does, and what mcp_doctor says of it.
-    "test_a_middleware_is_in_the_way",
+    "test_blocking_middleware_is_a_finding",
     "test_the_origin_is_compared_with_the_host_that_a_middleware_says",
     "test_middlewares_attributes_and_a_few_headers_reach_the_view",
     "test_body_read_and_not_kept_is_named",
-    "test_what_raises_is_named_if_it_is_the_sites",
-    "test_an_answer_before_the_endpoint_is_shown",
+    "test_raising_code_of_the_site_is_named",
+    "test_answer_of_a_middleware_is_shown",
     # Counts Python's calls, those of an event loop among them.
     "test_a_hidden_tool_takes_the_work_of_an_unknown_name",
     # Counts the modules of a call, those that make the lane for each request of a test among them.
