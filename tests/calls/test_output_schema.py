@@ -39,7 +39,7 @@ def test_output_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> 
 
 @pytest.mark.requirement("tools.output-schema")
 @pytest.mark.parametrize("value", [TextContent("words"), CallToolResult(), [], None, {"a": 1}])
-def test_an_output_schema_promises_a_structured_result(
+def test_output_schema_requires_a_structured_result(
     value: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(Any, value), output_schema=A_SCHEMA)
@@ -52,9 +52,7 @@ def test_an_error_needs_no_structured_result(modern: CheckedClient, settings: An
 
 
 @pytest.mark.parametrize("schema", [{"type": "integer"}, {}, {"type": "objekt"}, {"type": "array"}])
-def test_an_output_schema_whose_root_is_no_object_is_left_out_and_reported(
-    schema: Any, settings: Any
-) -> None:
+def test_non_object_output_schema_is_refused(schema: Any, settings: Any) -> None:
     serve(settings, giving(int, 1), output_schema=schema)
     assert (names(), len(messages("mcp_bridge.E006"))) == ([], 1)
 

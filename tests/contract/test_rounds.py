@@ -1,4 +1,4 @@
-"""How often a call may ask its client, and what of that counts as a call."""
+"""The number of questions of a call, and which of them count as a call."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_call_has_at_most_ten_rounds(
     assert (len(RUNS), len(results)) == (10, 10)
     assert results[-1]["isError"] is True
     assert "10 rounds" in text_of(results[-1])
-    # Another call begins anew.
+    # Another call starts again from zero.
     assert answered(client_of(user), tool.__name__, {}, most=2)[-1]["inputRequests"]
 
 

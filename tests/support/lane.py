@@ -21,7 +21,7 @@ ELSEWHERE = {
     "test_body_that_breaks_off_is_refused",
     "test_body_in_chunks_is_read_to_its_limit",
     # The thread of a request under WSGI, and Django's handler where a coroutine ends more.
-    "test_nothing_that_a_tool_raises_ends_the_thread_of_its_request",
+    "test_base_exceptions_of_tools_do_not_end_threads",
     # Two threads of requests at once, which a SQLite database in memory cannot serve.
     "test_calls_wait_for_each_other_on_one_event_loop",
     # What the site's middleware does, and what mcp_doctor says of it.
