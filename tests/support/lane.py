@@ -34,7 +34,7 @@ ELSEWHERE = {
     # Counts Python's calls, those of an event loop among them.
     "test_a_hidden_tool_takes_the_work_of_an_unknown_name",
     # Counts the modules of a call, those that make the lane for each request of a test among them.
-    "test_a_call_goes_through_few_modules",
+    "test_call_passes_few_modules",
 }
 
 
