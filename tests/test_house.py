@@ -303,7 +303,7 @@ def test_core_does_not_import_ext(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_the_package_and_its_core_have_bounded_lines() -> None:
+def test_package_and_core_have_bounded_lines() -> None:
     lines = Counter[str]()
     for path in FILES:
         if "migrations" not in path.parts:

@@ -75,7 +75,7 @@ def test_oauth_client_steps_contain_no_token() -> None:
     assert not any(each.token for each in found)
 
 
-def test_a_link_adds_the_server_to_cursor() -> None:
+def test_link_adds_the_server_to_cursor() -> None:
     link = urlsplit(way_of("cursor", has_login=True).install)
     assert (link.scheme, link.netloc) == ("cursor", "anysphere.cursor-deeplink")
     assert link.path == "/mcp/install"
@@ -84,7 +84,7 @@ def test_a_link_adds_the_server_to_cursor() -> None:
     assert json.loads(b64decode(sent["config"][0])) == {"url": URL}
 
 
-def test_a_link_adds_the_server_to_vs_code() -> None:
+def test_link_adds_the_server_to_vs_code() -> None:
     logs_in, sends = (way_of("vs-code", **each).install for each in (LOGIN, {"secret": TOKEN}))
     scheme, _, config = logs_in.partition("vscode:mcp/install?")
     assert (scheme, json.loads(unquote(config))) == ("", {**SERVER, "name": "newsroom"})

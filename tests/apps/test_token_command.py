@@ -41,7 +41,7 @@ def test_create_accepts_any_user() -> None:
     ("text", "expected"),
     [("12h", timedelta(hours=12)), ("90d", timedelta(days=90)), ("4w", timedelta(weeks=4))],
 )
-def test_create_takes_a_duration(text: str, expected: timedelta) -> None:
+def test_create_accepts_a_duration(text: str, expected: timedelta) -> None:
     before = timezone.now()
     mcp_token("create", "ada", "--name", "Laptop", "--expires", text)
     expires_at = Token.objects.get().expires_at

@@ -80,7 +80,7 @@ def test_digests_are_unique(user: Any) -> None:
         Token.objects.create(user=user, name="twin", digest=token.digest, hint="x")
 
 
-def test_a_revoked_token_is_refused(user: Any) -> None:
+def test_revoked_token_is_refused(user: Any) -> None:
     token, secret = issue(user)
     token.revoke()
     first = token.revoked_at

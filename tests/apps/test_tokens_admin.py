@@ -143,7 +143,7 @@ def test_token_is_issued_for_oneself_by_default() -> None:
     assert Token.objects.find(secret_in(page)) == Token.objects.get()
 
 
-def test_a_forged_post_issues_no_token_for_another_user(user: Any) -> None:
+def test_forged_post_cannot_issue_tokens_for_others(user: Any) -> None:
     root = get_user_model().objects.create_superuser("root")
     browser = staff("add_token", "view_token", "change_token", "delete_token")
     for pk in (root.pk, user.pk):

@@ -100,7 +100,7 @@ def test_inner_commit_is_rolled_back_with_the_error(call: Any) -> None:
     assert names() == []
 
 
-def test_a_durable_transaction_is_refused_as_in_a_function(call: Any) -> None:
+def test_durable_transaction_is_refused_as_in_functions(call: Any) -> None:
     def durable() -> None:
         with transaction.atomic(durable=True):
             Group.objects.create(name="written")

@@ -153,7 +153,7 @@ def test_files_become_blocks_by_name(
     assert content_of(modern, settings, giving(hint, value)) == content
 
 
-def test_a_file_on_disk_is_read_and_closed(
+def test_file_on_disk_is_read_and_closed(
     modern: CheckedClient, settings: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("words")

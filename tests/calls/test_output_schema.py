@@ -22,9 +22,7 @@ A_SCHEMA = {
 
 @pytest.mark.requirement("tools.output-schema")
 @pytest.mark.parametrize(("code", "kept"), [("a@b", True), ("b@a", False)])
-def test_output_schema_given_by_hand_is_enforced(
-    code: str, kept: bool, client: CheckedClient
-) -> None:
+def test_explicit_output_schema_is_enforced(code: str, kept: bool, client: CheckedClient) -> None:
     result = client.call_tool("by_hand", {"code": code})
     if kept:
         assert json.loads(text_of(result)) == {"code": code}
@@ -32,7 +30,7 @@ def test_output_schema_given_by_hand_is_enforced(
         assert_fault(result)
 
 
-def test_output_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
+def test_explicit_output_schema_is_sent_verbatim(modern: CheckedClient) -> None:
     (tool,) = [each for each in modern.list_tools() if each["name"] == "by_hand"]
     assert tool["outputSchema"] == A_SCHEMA
 

@@ -40,7 +40,7 @@ def sent(client: CheckedClient, body: bytes, headers: Any) -> Any:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("function", [write, awrite])
-def test_a_call_with_the_same_id_runs_again(
+def test_call_with_the_same_id_runs_again(
     function: Any, asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, destructive=True, idempotent=True, asynchronous=asynchronous)

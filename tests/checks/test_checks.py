@@ -136,7 +136,7 @@ def test_e002_names_place_and_expected_type(value: Any, text: str, settings: Any
     assert message.msg.startswith("MCP_BRIDGE['")
 
 
-def test_e002_takes_lists_tuples_and_lazy_translations(settings: Any) -> None:
+def test_e002_accepts_lists_tuples_and_lazy_translations(settings: Any) -> None:
     settings.MCP_BRIDGE = {
         "ALLOWED_ORIGINS": ("https://a.b",),
         "INSTRUCTIONS": gettext_lazy("Search."),

@@ -33,7 +33,7 @@ def nobody(request: Any) -> bool:
 
 
 def refuse(value: int) -> bool:
-    """Return a precheck."""
+    """Refuse every call, as a precheck."""
     return False
 
 

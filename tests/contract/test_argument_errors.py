@@ -270,7 +270,7 @@ def test_a_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings
     assert len(modern.response.content) < 4096
 
 
-def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
+def test_explicit_schema_is_sent_verbatim(modern: CheckedClient) -> None:
     (tool,) = [each for each in modern.list_tools() if each["name"] == "by_hand"]
     assert tool["inputSchema"] == {
         "type": "object",
@@ -290,7 +290,7 @@ def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
         ({"code": "a@b", "more": 1}, [("/more", "additionalProperties")]),
     ],
 )
-def test_schema_given_by_hand_is_enforced(
+def test_explicit_schema_is_enforced(
     sent: Any, found: list[tuple[str, str]], client: CheckedClient
 ) -> None:
     assert sorted(errors_of(client.call_tool("by_hand", sent))) == found

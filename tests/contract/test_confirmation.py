@@ -283,7 +283,7 @@ def hourly(settings: Any) -> Iterator[None]:
     cache.clear()
 
 
-def test_a_question_and_its_answer_count_once(asker: CheckedClient, hourly: None) -> None:
+def test_question_and_answer_count_once(asker: CheckedClient, hourly: None) -> None:
     state = state_of(asker)
     assert not call(asker, inputResponses=YES, requestState=state)["isError"]
     assert RUNS == [("all", 1)]

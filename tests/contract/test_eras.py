@@ -194,7 +194,7 @@ def faulty(*faults: str) -> Any:
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(("first", "second"), list(itertools.combinations(FAULTS, 2)))
-def test_of_two_faults_the_earlier_one_is_answered(first: str, second: str) -> None:
+def test_earlier_of_two_faults_is_answered(first: str, second: str) -> None:
     status, code = FAULTS[first][2]
     refused(faulty(first, second), status, code, id=1)
 
@@ -202,7 +202,7 @@ def test_of_two_faults_the_earlier_one_is_answered(first: str, second: str) -> N
 @pytest.mark.requirement("error.meaning")
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_alone_has_its_own_answer(fault: str) -> None:
+def test_each_fault_has_its_own_answer(fault: str) -> None:
     status, code = FAULTS[fault][2]
     if fault == "arguments":
         assert answered(faulty(fault))["isError"]

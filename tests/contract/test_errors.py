@@ -321,7 +321,7 @@ def test_client_errors_are_not_logged_as_errors(
     assert "\nERROR forged" not in caplog.text
 
 
-def test_a_tool_works_again_after_it_failed(modern: CheckedClient) -> None:
+def test_tool_works_again_after_a_failure(modern: CheckedClient) -> None:
     modern.call_tool("fail", {"how": "exit"})
     assert modern.call_tool("add", {"a": 1})["isError"] is False
 

@@ -52,7 +52,7 @@ def size(tool: dict[str, Any]) -> int:
     return len(json.dumps(tool, separators=(",", ":")))
 
 
-def test_a_thousand_ordinary_tools_are_one_page(settings: Any, modern: CheckedClient) -> None:
+def test_thousand_ordinary_tools_fit_one_page(settings: Any, modern: CheckedClient) -> None:
     def search(name: str, tags: list[str], limit: int = 10, draft: bool = True) -> dict[str, int]:
         """Search a section by name, with tags, a limit, and drafts or not."""
         return {}

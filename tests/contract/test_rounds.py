@@ -101,7 +101,7 @@ def test_rounds_after_the_first_answer_count(
 
 @pytest.mark.parametrize("tool", [book, abook, nag])
 @pytest.mark.parametrize("throttle", [None, "1000/hour"])
-def test_a_call_has_at_most_ten_rounds(
+def test_call_has_at_most_ten_rounds(
     tool: Any, throttle: str | None, user: Any, settings: Any
 ) -> None:
     serve(settings, tool, throttle=throttle)
@@ -113,7 +113,7 @@ def test_a_call_has_at_most_ten_rounds(
     assert answered(client_of(user), tool.__name__, {}, most=2)[-1]["inputRequests"]
 
 
-def test_a_question_and_its_answer_count_once(user: Any, settings: Any) -> None:
+def test_question_and_answer_count_once(user: Any, settings: Any) -> None:
     serve(settings, book, throttle="3/hour")
     for _ in range(3):
         assert answered(client_of(user), "book", {"seats": 2})[-1]["isError"] is False

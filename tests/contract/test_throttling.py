@@ -427,7 +427,7 @@ def test_drf_throttles_get_separate_cache_keys(settings: Any) -> None:
     assert (made.num_requests, made.duration) == (2, 60)
 
 
-def test_a_credential_has_the_same_identity_in_every_request() -> None:
+def test_credential_identity_is_the_same_in_every_request() -> None:
     nameless = type("Key", (), {})
     identify = policy.identify
     assert identify(nameless()) == identify(nameless()) != identify(type("Other", (), {})())

@@ -119,7 +119,7 @@ def test_read_only_writes_are_rolled_back_only_in_transactions(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
-def test_a_call_is_all_or_nothing(
+def test_call_is_atomic(
     atomic: bool, asynchronous: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)

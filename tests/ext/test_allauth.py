@@ -176,7 +176,7 @@ def test_unneeded_registrations_are_refused(site: Site, body: dict[str, Any]) ->
         {"scope": "admin"},
     ],
 )
-def test_a_registration_of_a_known_client_is_accepted(site: Site, body: dict[str, Any]) -> None:
+def test_registration_of_a_known_client_is_accepted(site: Site, body: dict[str, Any]) -> None:
     response = registered(site, **body)
     assert response.status_code == 201
     assert response.json()["scope"] == "openid email profile mcp"

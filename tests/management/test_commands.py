@@ -175,7 +175,7 @@ def test_mcp_call_reports_a_tool_hidden_from_the_user(name: str, user: Any) -> N
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_gives_procedures_a_request_of_the_user() -> None:
+def test_mcp_call_passes_a_request_of_the_user() -> None:
     given = call("for_ada", '{"word": "hers"}', "--user", "ada")
     assert given["structuredContent"] == {"result": "hers: ada's own"}
 
@@ -271,7 +271,7 @@ def test_mcp_call_refuses_invalid_json(arguments: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_takes_null_for_no_arguments() -> None:
+def test_mcp_call_accepts_null_as_no_arguments() -> None:
     assert call("who", "null", "--user", "ada")["isError"] is False
 
 

@@ -117,7 +117,7 @@ def test_unusable_allowed_hosts_are_an_error(allowed: list[str], settings: Any) 
 
 
 def answering(response: HttpResponse) -> Any:
-    """Return a middleware that answers every request, as one of tenants may."""
+    """Return a middleware that answers every request, as a multi-tenant one may."""
     return lambda get_response: lambda request: response
 
 

@@ -129,7 +129,7 @@ def test_foreign_resource_is_refused_before_login(resource: str) -> None:
     assert (answer["error"], answer["iss"]) == ("invalid_target", ISSUER)
 
 
-def test_a_foreign_resource_is_refused_beside_the_right_one(oauth: OAuthClient) -> None:
+def test_foreign_resource_is_refused_beside_a_valid_one(oauth: OAuthClient) -> None:
     answer = answered(oauth.ask(resource=[RESOURCE, "https://evil.example/mcp"]))
     assert answer["error"] == "invalid_target"
 
@@ -392,7 +392,7 @@ def test_cross_site_consent_form_is_refused(oauth: OAuthClient) -> None:
     assert not Grant.objects.exists()
 
 
-def test_manual_client_without_a_resource_gets_none(user: Any) -> None:
+def test_manual_client_without_a_resource_is_unbound(user: Any) -> None:
     client = OAuthClient(user)
     Application.objects.update(registration_source="manual")
     code = answered(client.decide(client.ask(resource=None)))["code"]

@@ -143,7 +143,7 @@ def test_insecure_deployment_settings_are_found(name: str) -> None:
 
 @pytest.mark.requirement("as.https")
 @pytest.mark.parametrize("host", ["example.com", "localhost.example.com"])
-def test_an_address_without_tls_is_found(host: str) -> None:
+def test_address_without_tls_is_found(host: str) -> None:
     plain = plain_site(host)
     with override_settings(**plain):
         assert found(deploy=False) == []
@@ -217,7 +217,7 @@ def test_unimportable_path_is_found(name: str) -> None:
         ('"oauth2_provider"', 'Add "mcp_bridge.oauth" to INSTALLED_APPS'),
     ],
 )
-def test_an_app_that_is_missing_is_named(apps: str, told: str) -> None:
+def test_missing_app_is_named(apps: str, told: str) -> None:
     code = f"""
 from django.conf import settings
 settings.configure(

@@ -136,7 +136,7 @@ def test_disconnecting_deletes_device_codes_and_id_tokens() -> None:
     assert not id_tokens.exists()
 
 
-def test_the_form_of_the_page_disconnects() -> None:
+def test_form_of_the_page_disconnects() -> None:
     browser, client = browser_of(enforce_csrf_checks=True), register()
     tokens = connect(browser, client)
     page = browser.get(CONNECTIONS)
@@ -210,7 +210,7 @@ def test_a_use_is_recorded_once_a_minute() -> None:
     assert again.first_used_at == first.first_used_at
 
 
-def test_a_recent_use_costs_one_query(django_assert_num_queries: Any) -> None:
+def test_recent_use_takes_one_query(django_assert_num_queries: Any) -> None:
     client, ada = register(), get_user_model().objects.create_user("ada")
     mark_used(ada, client)
     with django_assert_num_queries(1):

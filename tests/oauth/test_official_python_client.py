@@ -109,7 +109,7 @@ def test_a_client_with_a_document_logs_in(
     assert browser.url.startswith(f"{callback}?")
 
 
-def test_a_token_that_expires_is_refreshed_without_the_user(url: str, browser: Browser) -> None:
+def test_expired_token_is_refreshed_without_the_user(url: str, browser: Browser) -> None:
     memory = Memory()
     auth = login(url, browser, memory)
 

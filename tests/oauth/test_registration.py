@@ -239,7 +239,7 @@ def test_the_secret_of_a_confidential_client_is_hashed(hashed: list[str]) -> Non
 
 
 @pytest.mark.parametrize("letter", ["a", " ", "\n", "\u202e", "é", "\0"])
-def test_a_long_name_is_cut_before_it_is_cleaned(
+def test_long_name_is_truncated_before_cleaning(
     letter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[str] = []

@@ -166,7 +166,7 @@ class Box(msgspec.Struct, Generic[T]):
 
 @dataclasses.dataclass
 class Shipment:
-    """A dataclass of classes of other libraries."""
+    """A dataclass of what others make."""
 
     first: Branch
     second: Branch | None = None

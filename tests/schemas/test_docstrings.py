@@ -95,7 +95,7 @@ def test_docstring_indentation_is_removed(style: str) -> None:
         "Finde Artikel: Überschrift, „Text“ 文.",
     ],
 )
-def test_a_text_without_a_parameter_part_is_the_description(text: str) -> None:
+def test_text_without_parameters_is_the_description(text: str) -> None:
     assert description(documented(text)) == text
 
 
@@ -116,7 +116,7 @@ def test_no_docstring_is_an_empty_description(text: str | None) -> None:
     assert description(documented(text)) == ""
 
 
-def test_a_docstring_of_parameters_alone_describes_them() -> None:
+def test_docstring_with_only_parameters_describes_them() -> None:
     function = documented(":param text: what to look for")
     assert description(function) == ""
     assert input_schema(function)["properties"]["text"] == {"description": "what to look for"}
@@ -184,7 +184,7 @@ Parameters
 
 
 @pytest.mark.parametrize("style", [LISTED, BULLETS, NUMPY_LIST])
-def test_parameters_may_be_a_list(style: str) -> None:
+def test_parameters_can_be_a_list(style: str) -> None:
     function = documented(style)
     assert description(function) == "Find articles."
     assert input_schema(function)["properties"] == {
@@ -193,7 +193,7 @@ def test_parameters_may_be_a_list(style: str) -> None:
     }
 
 
-def test_several_parameters_may_share_a_text() -> None:
+def test_several_parameters_can_share_a_text() -> None:
     function = documented("Find.\n\nArgs:\n    text, limit: as they are")
     assert [each["description"] for each in input_schema(function)["properties"].values()] == [
         "as they are"

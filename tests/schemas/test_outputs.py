@@ -180,7 +180,7 @@ def test_docstring_describes_the_result(docstring: str) -> None:
     assert wrapped["properties"]["result"] == {**INTEGER, "description": "the place"}
 
 
-def test_no_return_hint_is_no_schema() -> None:
+def test_missing_return_hint_has_no_schema() -> None:
     assert output_schema(lambda: 1) is None
 
 
@@ -195,8 +195,8 @@ def test_write_only_types_are_described_as_written() -> None:
     named = Annotated[Callable[[], Any], PlainSerializer(lambda each: each.__name__, str)]
     outputs = Outputs(named)
     assert (outputs.errors, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
-    assert encoder(outputs)(test_no_return_hint_is_no_schema).structured == (
-        b'{"result":"test_no_return_hint_is_no_schema"}'
+    assert encoder(outputs)(test_missing_return_hint_has_no_schema).structured == (
+        b'{"result":"test_missing_return_hint_has_no_schema"}'
     )
 
 

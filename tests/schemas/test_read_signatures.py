@@ -140,7 +140,7 @@ def test_bound_keywords_are_not_sent_by_other_keywords(
     assert text_of(modern.call_tool("search", {"text": "a"})) == "acme"
 
 
-def test_parameters_that_a_signature_adds_are_taken(modern: CheckedClient, settings: Any) -> None:
+def test_parameters_added_by_a_signature_are_accepted(modern: CheckedClient, settings: Any) -> None:
     serve(settings, with_flag(find))
     [tool] = modern.list_tools()
     flag = {"type": "boolean", "default": False}

@@ -71,11 +71,11 @@ class Desk:
         return [text]
 
 
-def test_a_bound_method_has_no_self() -> None:
+def test_bound_method_omits_self() -> None:
     assert list(input_schema(Desk().find)["properties"]) == ["text"]
 
 
-def test_a_decorated_function_is_read_through_its_decorator() -> None:
+def test_decorated_function_keeps_its_signature() -> None:
     @functools.wraps(plain)
     def wrapper(*args: Any, **kwargs: Any) -> Any: ...
 

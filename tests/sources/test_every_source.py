@@ -113,7 +113,7 @@ def test_all_invalid_arguments_are_reported_at_once(modern: CheckedClient) -> No
     assert "/extra" in text
 
 
-def test_wrong_arguments_change_nothing(modern: CheckedClient) -> None:
+def test_invalid_arguments_change_nothing(modern: CheckedClient) -> None:
     for arguments in ({}, {"name": 5}, {"name": "all", "more": 1}):
         assert modern.call_tool("wipe", arguments)["isError"]
     assert RUNS == []

@@ -134,7 +134,7 @@ def test_shared_namespace_is_offered_once(settings: Any) -> None:
     assert names() == ["shared_one"]
 
 
-def test_one_function_may_be_several_tools(settings: Any) -> None:
+def test_one_function_can_be_several_tools(settings: Any) -> None:
     server = RpcServer()
     for name in ("a", "b.c"):
         server.register_procedure(one, name=name)
@@ -157,7 +157,7 @@ def test_name_is_the_procedures_in_the_configured_style(
     assert modern.call_tool(expected[0])["structuredContent"] == {"result": 1}
 
 
-def test_a_namespace_without_a_name_adds_nothing_to_names(settings: Any) -> None:
+def test_unnamed_namespace_adds_no_prefix(settings: Any) -> None:
     server, namespace = RpcServer(), RpcNamespace()
     namespace.register_procedure(one)
     server.register_namespace(namespace)
@@ -253,7 +253,7 @@ BROKEN: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "registration"), BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_procedure_does_not_break_the_others(
+def test_broken_procedure_does_not_affect_others(
     function: Any, registration: dict[str, Any], modern: CheckedClient, settings: Any
 ) -> None:
     server = server_of(one)
@@ -288,7 +288,7 @@ def test_names_of_modules_and_files_are_not_listed(modern: CheckedClient) -> Non
     assert not [word for word in ("tests", "site.py", "mcp_bridge.sources") if word in listed]
 
 
-def test_a_tool_may_require_a_capability_of_the_client(user: Any) -> None:
+def test_tool_can_require_a_client_capability(user: Any) -> None:
     client = CheckedClient(user=user, capabilities={"sampling": {}})
     assert client.call_tool("needs_sampling")["structuredContent"] == {"result": "sampled"}
     with pytest.raises(MCPError, match="-32021"):

@@ -46,7 +46,7 @@ def failing(code: grpc.StatusCode, text: str, *details: Any) -> Any:
     return fail
 
 
-def test_a_stream_is_a_list(offer: Offer) -> None:
+def test_stream_is_a_list(offer: Offer) -> None:
     offer(DATA, {"Count": count})
     assert structured("echo_count", number=3) == {
         "result": [{}, {"number": 1}, {"number": 2}],
@@ -54,7 +54,7 @@ def test_a_stream_is_a_list(offer: Offer) -> None:
     }
 
 
-def test_a_stream_is_cut_and_cancelled(offer: Offer) -> None:
+def test_stream_is_truncated_and_cancelled(offer: Offer) -> None:
     ended = threading.Event()
 
     def endless(request: Any, sent: Any, context: Any) -> Iterator[Any]:
@@ -68,7 +68,7 @@ def test_a_stream_is_cut_and_cancelled(offer: Offer) -> None:
     assert ended.wait(5)
 
 
-def test_a_stream_is_cut_by_its_size(offer: Offer) -> None:
+def test_stream_is_truncated_by_size(offer: Offer) -> None:
     def large(request: Any, sent: Any, context: Any) -> Iterator[Any]:
         for _ in range(50):
             yield {"data": b"x" * 1000}

@@ -296,7 +296,7 @@ def test_schema_of_a_thousand_levels_is_refused() -> None:
 @pytest.mark.parametrize(
     ("request_", "is_object"), [("Timestamp", False), ("StringValue", False), ("Struct", True)]
 )
-def test_a_request_has_to_be_an_object(request_: str, is_object: bool) -> None:
+def test_request_must_be_an_object(request_: str, is_object: bool) -> None:
     data = compiled(
         proto3(f"service S {{ rpc Of(google.protobuf.{request_}) returns (google.protobuf.Any); }}")
     )

@@ -97,7 +97,7 @@ def test_settings_give_options_to_methods(offer: Offer) -> None:
         ({"tested.Legacy/New": {"deprecated": True}}, []),
     ],
 )
-def test_deprecated_methods_require_a_name_unexposed_ones_never_match(
+def test_deprecated_and_unexposed_methods_are_not_matched_by_patterns(
     offer: Offer, methods: Any, found: list[str]
 ) -> None:
     service = """service Legacy {
@@ -132,7 +132,7 @@ def test_pattern_without_a_method_is_a_warning(offer: Offer) -> None:
     assert "'tested.Lost/*'" in text
 
 
-def test_names_may_be_dotted(offer: Offer, settings: Any) -> None:
+def test_names_can_be_dotted(offer: Offer, settings: Any) -> None:
     offer(DATA)
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "TOOL_NAME_STYLE": "dotted"}
     assert names() == ["echo.count", "echo.look", "echo.say"]
@@ -239,7 +239,7 @@ def test_missing_descriptor_set_is_one_warning(offer: Offer, tmp_path: Any) -> N
         ({"metadata": "django.VERSION"}, "is no function"),
     ],
 )
-def test_wrong_options_are_one_error(offer: Offer, options: dict[str, Any], why: str) -> None:
+def test_invalid_options_are_one_error(offer: Offer, options: dict[str, Any], why: str) -> None:
     offer(DATA, **options)
     assert names() == []
     (text,) = messages("mcp_bridge.E003")

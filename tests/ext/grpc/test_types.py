@@ -129,7 +129,7 @@ def test_table_covers_every_field() -> None:
     assert VALUES.keys() == {each.name for each in MESSAGE.fields}
 
 
-def test_the_schemas_are_valid_and_keep_recursion_in_definitions() -> None:
+def test_schemas_are_valid_with_recursion_in_definitions() -> None:
     for schema in (INPUT, OUTPUT):
         Draft202012Validator.check_schema(schema)
         assert list(schema["$defs"]) == ["tested.Everything"]

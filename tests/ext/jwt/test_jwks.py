@@ -23,7 +23,7 @@ def test_metadata_of_rfc_8414_is_found_too(issuer: Issuer, monkeypatch: pytest.M
     assert issuer.asked == [f"/realms/main{OIDC}", f"{OAUTH}/realms/main", KEYS]
 
 
-def test_keys_may_be_at_an_address_without_metadata(
+def test_keys_can_be_at_an_address_without_metadata(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IssuerAuthentication, "jwks_url", f"{issuer.url}{KEYS}")

@@ -289,7 +289,7 @@ def test_missing_scope_is_403_and_recorded(
 
 
 @pytest.mark.parametrize("name", ["client_id", "azp", "cid", "appid"])
-def test_a_record_names_the_client(issuer: Issuer, name: str) -> None:
+def test_record_names_the_client(issuer: Issuer, name: str) -> None:
     called(issuer.token(**{"client_id": None, name: "desktop"}))
     assert ToolCallRecord.objects.get().credential == "desktop"
 
@@ -314,7 +314,7 @@ def test_credential_rates_count_each_user_of_a_client(issuer: Issuer, settings: 
         assert again["isError"]
 
 
-def test_a_user_who_was_deactivated_is_401(issuer: Issuer) -> None:
+def test_deactivated_user_is_401(issuer: Issuer) -> None:
     get_user_model().objects.update(is_active=False)
     assert status(issuer.token()) == 401
 

@@ -161,7 +161,7 @@ def test_an_error_is_logged_as_by_django(caplog: pytest.LogCaptureFixture) -> No
     ]
 
 
-def test_an_error_of_the_view_is_an_answer(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_error_of_the_view_is_answered(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     def broken(self: Any, *known: Any) -> Any:
         raise KeyError("SECRET-MARKER")
 
@@ -207,7 +207,7 @@ def test_a_site_without_the_endpoint_is_an_error(settings: Any) -> None:
         direct()
 
 
-def test_a_class_that_needs_a_session_is_an_error(settings: Any) -> None:
+def test_class_requiring_a_session_is_an_error(settings: Any) -> None:
     name = "rest_framework.authentication.SessionAuthentication"
     settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": [name]}
     with pytest.raises(ImproperlyConfigured, match=f"no sessions: {name}"):
@@ -319,7 +319,7 @@ def acts(
 NO_RECORDS = {"AUDIT": None, "STATE_MAX_AGE": 3600}
 
 
-def test_an_open_coroutine_needs_no_thread(settings: Any, hops: list[str]) -> None:
+def test_public_coroutine_needs_no_thread(settings: Any, hops: list[str]) -> None:
     settings.MCP_BRIDGE = NO_RECORDS
     assert acts(awhere, settings, hops, public=True, read_only=True) == 0
 
@@ -362,7 +362,7 @@ def test_checking_a_credential_uses_no_extra_thread(
     assert len(hops) == count
 
 
-def test_a_thread_serves_one_request_after_another(settings: Any) -> None:
+def test_thread_serves_successive_requests(settings: Any) -> None:
     serve(settings, where, public=True, read_only=True)
     application = direct()
     scope, body = scope_of("where")
@@ -427,7 +427,7 @@ def test_context_variables_propagate_to_threads_and_back(settings: Any) -> None:
     assert heard == ["of the tool"]
 
 
-def test_a_function_may_call_coroutines_on_the_event_loop(settings: Any) -> None:
+def test_function_can_call_coroutines_on_the_event_loop(settings: Any) -> None:
     def call() -> list[int]:
         """Say which threads a coroutine of a function and its function run in."""
         return [threading.get_ident(), *async_to_sync(awhere_twice)()]
@@ -501,7 +501,7 @@ def test_call_fails_if_a_connection_cannot_be_checked(
 # Signals.
 
 
-def test_the_signals_of_requests_are_sent_to_the_site(settings: Any) -> None:
+def test_request_signals_are_sent(settings: Any) -> None:
     def started(**known: Any) -> None:
         heard.append(known["scope"]["path"])
 

@@ -57,7 +57,7 @@ def address(settings: Any) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.requirement("state.none-of-connections")
-def test_a_server_answers_one_request_after_another(address: tuple[str, int]) -> None:
+def test_server_answers_successive_requests(address: tuple[str, int]) -> None:
     connection = HTTPConnection(*address, timeout=10)
     sent = {"Content-Type": "application/json"}
     for tool in ("where", "awhere", "where"):

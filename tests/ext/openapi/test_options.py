@@ -110,7 +110,7 @@ def test_options_override_the_method_and_must_not_conflict(offer: Offer) -> None
         ({"document": None}, "it needs the option 'document'"),
     ],
 )
-def test_wrong_options_are_errors(options: Any, why: str, offer: Offer) -> None:
+def test_invalid_options_are_errors(options: Any, why: str, offer: Offer) -> None:
     offer(**options)
     [message] = messages("mcp_bridge.E003")
     assert why in message

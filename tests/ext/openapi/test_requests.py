@@ -69,7 +69,7 @@ def test_lists_forms_files_and_nested_queries_are_received(offer: Offer, caller:
 
 
 @pytest.mark.parametrize("slug", ["..", ".", "", "a/../../admin", "..%2f"])
-def test_a_value_never_leads_to_another_path(slug: str, offer: Offer, caller: MCPClient) -> None:
+def test_value_cannot_change_the_path(slug: str, offer: Offer, caller: MCPClient) -> None:
     at_the_other_end = offer()
     result = caller.call_tool("articles_get", {"slug": slug})
     paths = [each.target for each in at_the_other_end.received]
@@ -97,7 +97,7 @@ def test_paths_are_below_that_of_the_server(offer: Offer, caller: MCPClient) -> 
     assert called(caller, "read")["path"] == "/v2/read"
 
 
-def test_wrong_arguments_never_leave_the_site(offer: Offer, caller: MCPClient) -> None:
+def test_invalid_arguments_never_leave_the_site(offer: Offer, caller: MCPClient) -> None:
     at_the_other_end = offer()
     assert failed(caller, "numbers", body=["a"]).startswith("/body/0: must be an integer")
     assert failed(caller, "files", photo="https://example.com/a.png").startswith("/photo: is not")

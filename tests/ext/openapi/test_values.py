@@ -214,7 +214,7 @@ def test_an_enum_names_each_value_once(
     assert json.dumps(found) == json.dumps(told)
 
 
-def test_a_null_twice_in_an_enum_is_one(offer: Offer, caller: MCPClient) -> None:
+def test_duplicate_null_in_an_enum_is_removed(offer: Offer, caller: MCPClient) -> None:
     schema = {"type": "string", "nullable": True, "enum": ["a", None, "a", None]}
     operation(offer, {"requestBody": body(of_object(kind=schema))})
     branches = [{"type": "string", "enum": ["a"]}, {"type": "null"}]

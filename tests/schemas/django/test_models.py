@@ -112,7 +112,7 @@ def test_schema_of_a_key_of_another_kind(settings: Any) -> None:
 
 
 @isolate_apps("testproject.newsroom")
-def test_a_key_of_several_columns_is_reported(settings: Any) -> None:
+def test_composite_key_is_reported(settings: Any) -> None:
     class Seat(models.Model):
         pk = models.CompositePrimaryKey("row", "number")
         row = models.IntegerField()

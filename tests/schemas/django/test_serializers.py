@@ -224,7 +224,7 @@ def test_a_result_is_the_representation_of_the_serializer(
 
 
 @pytest.mark.parametrize("value", [None, "article"])
-def test_a_result_may_be_none(value: Any, article: Any, modern: Any, settings: Any) -> None:
+def test_result_can_be_none(value: Any, article: Any, modern: Any, settings: Any) -> None:
     serve(settings, giving(ArticleSerializer | None, article if value else None))
     result = modern.call_tool("give")["structuredContent"]["result"]
     assert (result["title"] if value else result) == ("News" if value else None)

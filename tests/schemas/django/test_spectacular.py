@@ -195,7 +195,7 @@ def test_result_schema_is_the_sites(spectacular: Any, settings: Any) -> None:
     assert set(properties["part"]["anyOf"][0]["properties"]) == {"id", "note"}
 
 
-def test_serializer_schema_comes_from_its_extension(spectacular: Any, settings: Any) -> None:
+def test_serializer_schema_uses_its_extension(spectacular: Any, settings: Any) -> None:
     shape = parameter(MapSerializer, settings)["additionalProperties"]
     assert set(shape["properties"]) == set(shape["required"]) == {"key", "note"}
     items = result(list[MapSerializer], settings)["properties"]["result"]["items"]

@@ -92,7 +92,7 @@ WORST = {
 
 @pytest.mark.requirement("schema.bounds")
 @pytest.mark.parametrize(("schema", "value", "outcome"), WORST.values(), ids=WORST)
-def test_the_worst_cases_take_little_work(
+def test_worst_cases_take_little_work(
     schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.schemas.validation.MAX_STEPS", STEPS)

@@ -92,7 +92,7 @@ def test_definitions_are_valid_and_flat(modern: CheckedClient) -> None:
     assert set(definition(modern, "shop_change")["inputSchema"]["required"]) == {"tenant", "number"}
 
 
-def test_arguments_arrive_where_they_belong(modern: CheckedClient) -> None:
+def test_arguments_reach_their_places(modern: CheckedClient) -> None:
     lines = [{"sku": "a1", "pieces": 2}]
     assert called(modern, "shop_create", customer="Zoë", lines=lines) == {
         "customer": "Zoë",
@@ -116,7 +116,7 @@ def test_a_file_is_uploaded(modern: CheckedClient) -> None:
     }
 
 
-def test_wrong_arguments_are_refused_before_the_operation_runs(modern: CheckedClient) -> None:
+def test_invalid_arguments_are_refused_before_the_operation(modern: CheckedClient) -> None:
     text = failed(modern, "shop_create", customer="Ada", lines=[{"sku": "a", "pieces": 0}])
     assert "/lines/0/sku" in text
     assert "/lines/0/pieces" in text
@@ -298,7 +298,7 @@ def test_patterns_exclude_operations_that_handle_credentials(settings: Any) -> N
         ({"auth": "tests.nothing.there"}, "tests.nothing"),
     ],
 )
-def test_a_wrong_option_is_one_message(options: dict[str, Any], told: str, settings: Any) -> None:
+def test_invalid_option_is_one_message(options: dict[str, Any], told: str, settings: Any) -> None:
     offer(settings, **options)
     (message,) = messages("mcp_bridge.E003")
     assert told in message
@@ -384,7 +384,7 @@ def test_candidate_describes_its_access(settings: Any) -> None:
         assert found[name].words == "authenticated users + the code's own rule"
 
 
-def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in sys.modules if each.split(".")[0] == "ninja"]:
         monkeypatch.setitem(sys.modules, name, None)
     for name in [each for each in sys.modules if each.startswith("mcp_bridge.sources.ninja")]:
@@ -519,7 +519,7 @@ class Holder(Schema):
     ],
     ids=repr,
 )
-def test_a_candidate_that_returns_a_secret_is_not_served(answer: Any, settings: Any) -> None:
+def test_candidate_returning_a_secret_is_not_served(answer: Any, settings: Any) -> None:
     own = NinjaAPI(urls_namespace="own")
 
     def shelf(request: Any) -> Any:

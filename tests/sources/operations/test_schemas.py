@@ -151,7 +151,7 @@ def test_recursive_schemas_stay_references() -> None:
     assert tool.input_schema["properties"]["leaf"]["properties"] == {"x": STRING}
 
 
-def test_a_body_that_is_itself_recursive_is_flat() -> None:
+def test_recursive_body_is_flat() -> None:
     node = of_object(name=STRING, next={"$ref": "#/components/schemas/Node"})
     tool = mapped(json_body({"$ref": "#/components/schemas/Node"}), **components(Node=node))
     assert tool.input_schema["properties"]["next"] == {"$ref": "#/$defs/Node"}
@@ -236,7 +236,7 @@ def test_nothing_outside_the_document_is_fetched(reference: str, unreachable: No
     assert (tool.output_schema, tool.notes) == (None, (f"It has no output schema: {why}.",))
 
 
-def test_a_broken_reference_leaves_the_other_operations() -> None:
+def test_broken_reference_does_not_affect_other_operations() -> None:
     made = Document(
         {
             "openapi": "3.1.0",

@@ -199,7 +199,7 @@ def test_unauthenticated_view_stays_anonymous(user: Any) -> None:
         assert result["structuredContent"] == {"user": "AnonymousUser", "authenticated": False}
 
 
-def test_an_anonymous_caller_is_anonymous(user: Any) -> None:
+def test_anonymous_caller_sends_no_credentials(user: Any) -> None:
     told = CheckedClient().call_tool("meta", {"word": "a"})["structuredContent"]
     assert (told["authorization"], told["cookie"]) == ("", "")
 

@@ -217,7 +217,7 @@ def test_unexpected_error_is_logged_and_hidden(
     assert ToolCallRecord.objects.latest("pk").error_code == "internal_error"
 
 
-def test_a_view_may_read_the_context(root: Any, settings: Any) -> None:
+def test_view_can_read_the_context(root: Any, settings: Any) -> None:
     assert odd(root, settings, "context")["structuredContent"].keys() == {"client"}
 
 
@@ -289,7 +289,7 @@ def tenancy(get_response: Any) -> Any:
     return middleware
 
 
-def test_a_throttle_counts_calls_and_http_alike(root: Any) -> None:
+def test_throttle_counts_calls_and_http_together(root: Any) -> None:
     http, client = Client(), CheckedClient(user=root)
     http.force_login(root)
     assert http.get("/limited/").status_code == 200

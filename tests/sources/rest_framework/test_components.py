@@ -178,7 +178,7 @@ def test_each_view_has_its_own_arguments(
     assert schemas[0] != schemas[1]
 
 
-def test_a_request_differs_from_an_answer_of_its_name(settings: Any) -> None:
+def test_request_and_response_schemas_of_one_name_differ(settings: Any) -> None:
     first = view_of("one", FormSerializer, FormRequestSerializer)
     second = view_of("two", FormRequestSerializer, FormSerializer)
     offer(settings, first, second, output_schemas=True)
@@ -424,7 +424,7 @@ DECLARING = {
 
 
 @pytest.mark.parametrize("kind", DECLARING.values(), ids=DECLARING)
-def test_a_candidate_that_declares_a_secret_is_not_served(settings: Any, kind: Any) -> None:
+def test_candidate_declaring_a_secret_is_not_served(settings: Any, kind: Any) -> None:
     def view(name: str, answer: Any) -> type[APIView]:
         class View(APIView):
             """Show it."""

@@ -70,7 +70,7 @@ class ByChoice:
 
 @pytest.mark.parametrize("mixin", [ByMethod, ByAction, ByTenant, ByChoice, type("No", (), {})])
 @pytest.mark.parametrize("expose", ["marked", "all"])
-def test_attributes_may_be_properties(
+def test_attributes_can_be_properties(
     settings: Any, user: Any, django_user_model: Any, mixin: type, expose: str
 ) -> None:
     base: dict[str, Any] = {"serializer_class": SectionSerializer}

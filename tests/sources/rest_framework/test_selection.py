@@ -205,7 +205,7 @@ def test_view_that_raises_on_description_is_one_message(settings: Any) -> None:
     assert "no fields today" in text
 
 
-def test_the_name_in_extend_schema_is_the_tools(settings: Any) -> None:
+def test_extend_schema_names_the_tool(settings: Any) -> None:
     @mcp_tool
     @extend_schema(operation_id="shop/listThings")
     @api_view(["GET"])
@@ -270,7 +270,7 @@ def test_ineffective_extend_schema_is_reported(settings: Any) -> None:
     assert text.startswith("1 views") or "POST /things/" in text
 
 
-def test_a_schema_given_by_hand_is_the_body(settings: Any) -> None:
+def test_explicit_schema_is_the_body(settings: Any) -> None:
     @mcp_tool(
         input_schema={
             "type": "object",
@@ -334,22 +334,20 @@ def test_unmatched_view_option_is_reported(settings: Any) -> None:
         ({"probe": "yes"}, "'probe' is not True or False"),
     ],
 )
-def test_a_wrong_option_is_one_message(settings: Any, options: dict[str, Any], told: str) -> None:
+def test_invalid_option_is_one_message(settings: Any, options: dict[str, Any], told: str) -> None:
     offer(settings, path("fine/", described), **options)
     (text,) = messages("mcp_bridge.E003")
     assert told in text
 
 
-def test_without_the_extra_there_is_one_message(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_extra_is_one_message(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge.sources.rest_framework.source.find_spec", lambda name: None)
     offer(settings, path("fine/", described))
     (text,) = messages("mcp_bridge.E003")
     assert 'pip install "django-mcp-bridge[drf]"' in text
 
 
-def test_a_urlconf_that_cannot_be_imported_is_one_message(settings: Any) -> None:
+def test_unimportable_urlconf_is_one_message(settings: Any) -> None:
     offer(settings, path("fine/", described), urlconf="no.such.urls")
     (text,) = messages("mcp_bridge.E071")
     assert "no.such" in text or "no" in text
@@ -428,7 +426,7 @@ def test_example_of_the_page_works(settings: Any, user: Any) -> None:
     assert len(messages("mcp_bridge.W070")) == 3
 
 
-def test_the_three_lines_of_the_readme_make_tools(settings: Any) -> None:
+def test_readme_example_makes_tools(settings: Any) -> None:
     example: dict[str, Any] = {}
     blocks = [each["text"] for each in BLOCK.finditer(PAGES["README.md"])]
     (code,) = (each for each in blocks if '"ticket-*"' in each)
