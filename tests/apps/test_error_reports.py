@@ -1,4 +1,4 @@
-"""Error mails, which show the local variables of each frame, contain no secrets of this package."""
+"""Error mails show the local variables of each frame, but no secrets of this package."""
 
 from __future__ import annotations
 

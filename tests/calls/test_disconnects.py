@@ -71,7 +71,7 @@ async def aslow() -> str:
 
 
 class SlowPolicy:
-    """Takes its time."""
+    """A slow policy."""
 
     def allows(self, tool: Any, context: Any) -> bool:
         BEGUN.set()

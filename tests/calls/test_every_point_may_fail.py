@@ -58,7 +58,7 @@ class FailingCache(LocMemCache):
     passes = False
 
     def validate_key(self, key: str) -> None:
-        # Each use begins with it.
+        # Each use starts with this method.
         if self.passes:
             points.pass_one(ConnectionError)
         super().validate_key(key)

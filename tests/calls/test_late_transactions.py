@@ -1,4 +1,4 @@
-"""Under ASGI a coroutine's transaction begins when it first uses the thread of its queries."""
+"""Under ASGI, a coroutine's transaction starts with its first query."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_w016_tool_recently_held_the_sqlite_lock(
     assert "'act'" in text
     assert "up to 4.2 s" in text
     assert "(2 of its calls" in text
-    # No database is asked by a command that names none.
+    # A command that names no database queries none.
     assert found(databases=[]) == []
     monkeypatch.undo()
     if (

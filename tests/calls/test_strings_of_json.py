@@ -1,4 +1,4 @@
-"""Objects and arrays that clients send as strings of JSON are errors that say what to send."""
+"""Objects and arrays sent as JSON strings are refused with advice."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_approval_is_restored_if_recording_fails(modern: CheckedClient, settings
         assert "could not write one just now" in text_of(call(modern))
     held.refresh_from_db()
     assert (held.status, held.used_at) == (Status.APPROVED, None)
-    # Nothing else is given back.
+    # Nothing else is restored.
     done.refresh_from_db()
     assert (done.status, done.key) == (Status.DONE, None)
     assert RUNS == [("done", 1)]

@@ -1,4 +1,4 @@
-"""Arrays of messages, which 2025-03-26 has and no other revision."""
+"""Arrays of messages, which exist only in 2025-03-26."""
 
 from __future__ import annotations
 

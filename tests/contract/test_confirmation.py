@@ -91,7 +91,7 @@ def test_cancelled_form_queues_the_call(asker: CheckedClient, user: Any) -> None
     assert text_of(result) == text_of(call(CheckedClient(user=user)))
     flush()
     unconfirmed = ToolCallRecord.objects.filter(outcome="refused", error_code="unconfirmed")
-    # The question, the form that was closed, and the call that cannot be asked.
+    # The question, the cancelled form, and the call of a client without forms.
     assert unconfirmed.count() == 3
     assert "used before" in refused(asker, state)
     # The client can still be asked; an approval applies to the call even if the form is cancelled.

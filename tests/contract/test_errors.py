@@ -178,7 +178,7 @@ def test_base_exceptions_of_a_coroutine_are_answered(
 
 
 class Never:
-    """Waits without an end, and without an event loop."""
+    """An awaitable that never ends, without an event loop."""
 
     def __await__(self) -> Iterator[None]:
         yield

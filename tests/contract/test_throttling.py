@@ -284,7 +284,7 @@ def test_cache_flush_resets_counts(modern: CheckedClient, limit: Callable[..., N
 def test_two_throttle_classes_count_separately(user: Any, limit: Callable[..., None]) -> None:
     limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.Timed", f"{__name__}.TimedTogether"])
     assert allowed(MCPClient(user=user)) == 3
-    # The calls of one user are all that the site may make.
+    # The calls of one user use up the rate of the whole site.
     assert allowed(MCPClient(user=get_user_model().objects.create_user("eve"))) == 0
     cache.clear()
     limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.Timed", f"{__name__}.TimedHalf"])

@@ -15,7 +15,7 @@ from mcp_bridge.testing.serving import serve
 from tests.schemas import structures as st
 from tests.support.processes import run_python
 
-# The hint, what is sent, and the lines that refuse it.
+# The hint, the value sent, and the lines that refuse it.
 REFUSED: list[tuple[Any, Any, list[str]]] = [
     (
         st.Branch,

@@ -25,7 +25,7 @@ class SectionSerializer(serializers.ModelSerializer[Section]):
 
 
 class WagtailLike(viewsets.GenericViewSet[Section]):
-    """The sections, as Wagtail's API has its pages: its views name what they take."""
+    """The sections, like pages in Wagtail's API: its views name their query parameters."""
 
     model = Section
     queryset = Section.objects.order_by("slug")

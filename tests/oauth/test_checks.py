@@ -49,7 +49,7 @@ def found(*, deploy: bool) -> list[str]:
     return sorted({each for each in ids if each.startswith(("mcp_bridge.", "oauth2_provider."))})
 
 
-# Loopback redirect URIs need http: docs/access/oauth.md says to silence it.
+# Loopback redirect URIs need http, so docs/access/oauth.md silences it.
 HTTP = "oauth2_provider.W008"
 
 

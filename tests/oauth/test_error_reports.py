@@ -1,4 +1,4 @@
-"""Error mails, which show the local variables of each frame, contain no client secrets."""
+"""Error mails show the local variables of each frame, but no client secrets."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ DRAFT = {
 
 @pytest.fixture(autouse=True, scope="module")
 def oauth_site() -> None:
-    """These tests need no site of this folder: theirs is the newsroom."""
+    """Overrides the site of this folder: these tests use the newsroom."""
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +157,7 @@ def test_tool_does_not_run_if_its_scope_is_denied(url: str, browser: Browser) ->
 @pytest.mark.parametrize("mode", ERAS)
 def test_denied_client_receives_the_issuer(url: str, mode: str) -> None:
     browser = Browser("editor", PASSWORD, button="Deny")
-    # Had the issuer been missing or another one, the client would have said so instead.
+    # If the issuer were missing or wrong, the client would report that instead.
     said = pytest.RaisesExc(OAuthFlowError, match="No authorization code received")
     with pytest.RaisesGroup(said, flatten_subgroups=True):
         connected(login(url, browser), whoami, mode=mode)

@@ -1,4 +1,4 @@
-"""Which clients may register, by the bodies that they send."""
+"""Client registration, by the bodies that clients send."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "application_type": "native",
     },
     "IPv6": {**PUBLIC, "redirect_uris": ["http://[::1]:4711/callback"]},
-    # All that RFC 7591 asks for.
+    # The minimum that RFC 7591 requires.
     "the least": {"redirect_uris": ["https://client.example/callback"]},
 }
 
@@ -195,7 +195,7 @@ def test_response_contains_the_granted_metadata(more: dict[str, Any], user: Any)
 
 
 class Counted(MD5PasswordHasher):
-    """A hasher that counts what it hashes."""
+    """A hasher that records what it hashes."""
 
     algorithm = "counted"
     hashed: ClassVar[list[str]] = []
@@ -304,7 +304,7 @@ NETWORK = [f"2001:db8:0:1::{number:x}" for number in range(1, 5)]
 
 @pytest.fixture
 def rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each network register twice an hour."""
+    """A limit of two registrations an hour for each network."""
     monkeypatch.setattr(RegistrationRateThrottle, "rate", "2/hour")
 
 

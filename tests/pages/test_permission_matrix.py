@@ -163,7 +163,7 @@ def shown(*rows: str, **button: str) -> Data:
 
 
 def defined(*names: str, **more: str) -> Data:
-    """Tools or candidates, with the fingerprints that the page has."""
+    """Return the form of tools or candidates, with the fingerprints on the page."""
     return lambda world, person: {
         "tool": [f"{fingerprint_of(name)} {name}" for name in names],
         **more,

@@ -87,7 +87,7 @@ PLAIN = [
         taken=[({"text": "a"}, ex.Described("a", []))],
         refused=[{"text": "too long"}, {"text": "a", "tags": [1]}],
     ),
-    # Inherited members, a factory, and what the constructor does not take
+    # Inherited members, a factory, and members that the constructor does not accept
     Kind(
         hint=st.Derived,
         schema=closed(["name"], name=STRING, tags=STRINGS, limit={**INTEGER, "default": 1}),

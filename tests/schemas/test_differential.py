@@ -77,7 +77,7 @@ ONE_WAY: list[Any] = [
     *((NaiveDatetime, texts), (AwareDatetime, st.builds("{}{}".format, texts, zones))),
 ]
 
-# Those of docs/tools/schemas.md: all of these fit the schema where formats are notes.
+# From docs/tools/schemas.md: all of these fit the schema if formats are annotations.
 DIFFERENCES: list[Any] = [
     (datetime.datetime, "2024-02-29T14:30:00", True),
     (datetime.time, "14:30:00", True),

@@ -252,14 +252,14 @@ def own(settings: Any) -> Iterator[type[OwnSource]]:
 
 
 class OfferingSource(OwnSource):
-    """A source of candidates alone."""
+    """A source with only candidates."""
 
     def tools(self) -> Sequence[Tool]:
         return self.unmarked()
 
 
 class EmptySource(OfferingSource):
-    """A source of nothing."""
+    """An empty source."""
 
     def unmarked(self) -> Sequence[Tool]:
         return []

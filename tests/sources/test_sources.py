@@ -328,7 +328,7 @@ def tools_module(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, ["one"]),
         ({"own": OWN}, ["one", "three"]),
         ({"own": {**OWN, "OPTIONS": {**OWN["OPTIONS"], "prefix": "a_"}}}, ["a_three", "one"]),
-        # OPTIONS alone keep the default source's BACKEND.
+        # OPTIONS without BACKEND keep the default source's BACKEND.
         ({"functions": {"OPTIONS": OWN["OPTIONS"]}}, ["one", "three"]),
         ({"functions": OWN, "rpc": {"OPTIONS": {"prefix": "b_"}}}, ["b_one", "three"]),
         ({"own": OWN, "rpc": None}, ["three"]),

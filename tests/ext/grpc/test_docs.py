@@ -1,4 +1,4 @@
-"""The example in docs/sources/grpc.md, and what the package has for services of gRPC."""
+"""The example in docs/sources/grpc.md, and the package's files for services of gRPC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that were forked after their parent had called a gRPC service call it as well."""
+"""Workers that are forked after their parent has called a gRPC service can call it too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site that takes the tokens of an issuer outside, as its tests see it."""
+"""A site that accepts the tokens of an external issuer, for its tests."""
 
 from __future__ import annotations
 

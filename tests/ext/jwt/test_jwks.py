@@ -1,4 +1,4 @@
-"""How the keys of an issuer are found, fetched and kept."""
+"""Discovery, fetching and caching of an issuer's keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of an issuer outside, sent to the endpoint; the issuer is asked over HTTP."""
+"""Tokens of an external issuer, sent to the endpoint; its keys are fetched over HTTP."""
 
 from __future__ import annotations
 

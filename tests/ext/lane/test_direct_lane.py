@@ -1,4 +1,4 @@
-"""The direct lane: what it serves, what it leaves to Django, and when a request needs a thread."""
+"""The direct lane: requests that it serves, those that it leaves to Django, and its threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LEFT: list[str] = []
 
 
 class Marking:
-    """Middleware that marks what goes through it."""
+    """Middleware that marks the responses that pass it."""
 
     sync_capable = async_capable = True
 
@@ -474,7 +474,7 @@ def test_connections_respect_conn_max_age(
     scope, body = scope_of("query")
     exchange(application, scope, body)
     wait_for_threads(application)
-    # A thread of another test may end just now.
+    # A thread of another test may be ending now.
     own = {thread for each in application.threads._idle for thread in each._threads}
     assert own
     assert closed & own == (own if max_age == 0 else set())

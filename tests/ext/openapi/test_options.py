@@ -1,4 +1,4 @@
-"""Which operations of a document are tools, and what is wrong with it."""
+"""Selection of a document's operations as tools, and messages about its faults."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_queryset_rows_are_looked_up_at_each_call(modern: CheckedClient, setting
     assert refused == [("/value/section", "invalid_choice")]
     serve(settings, taking(SectionKindForm))
     assert canonical_definition(served("take")) == before
-    # They may be many, and not for every caller to read.
+    # They may be numerous and not meant for every caller.
     assert "Sport" not in json.dumps(modern.list_tools())
 
 

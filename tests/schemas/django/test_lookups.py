@@ -1,4 +1,4 @@
-"""Lists in serializers whose every item asks the database are bounded before it is asked."""
+"""Lists in serializers with a query for each item are bounded before the first query."""
 
 from __future__ import annotations
 

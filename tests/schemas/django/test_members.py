@@ -65,7 +65,7 @@ class Loose(BaseModel):
 
 
 class Closed(BaseModel):
-    """A model of its site, which takes instances in Python."""
+    """A pydantic model of the site that accepts instances in Python."""
 
     group: Named
     others: list[Named] = []

@@ -47,7 +47,7 @@ class Point(serializers.Field[Any, Any, Any, Any]):
 
 
 class Unknown(Point):
-    """A field that nothing describes."""
+    """A field without a description of its type."""
 
 
 class PointExtension(extensions.OpenApiSerializerFieldExtension):
@@ -93,7 +93,7 @@ class PurchaseSerializer(serializers.Serializer[Any]):
 
 
 class MapSerializer(serializers.Serializer[Any]):
-    """One whose shape its fields do not say."""
+    """A serializer whose shape differs from its fields."""
 
     def to_internal_value(self, data: Any) -> Any:
         return data
@@ -112,11 +112,11 @@ class MapExtension(extensions.OpenApiSerializerExtension):
 
 @extend_schema_field({"type": "string", "enum": ["a"], "nullable": True})
 class TextSerializer(MapSerializer):
-    """One that is a text to its callers."""
+    """A serializer that is a string to its callers."""
 
 
 class LoopSerializer(MapSerializer):
-    """One that holds itself."""
+    """A serializer with itself as a member."""
 
 
 class LoopExtension(extensions.OpenApiSerializerExtension):

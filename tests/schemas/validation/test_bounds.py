@@ -1,4 +1,4 @@
-"""The cost of a check against a schema given by hand is bounded for every schema and value."""
+"""The cost of validation against an explicit schema is bounded for every schema and value."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LoudList(list[Any]):
 
 
 BRANCHES = [{"items": {"$ref": "#/properties/value"}, "maxItems": count} for count in (1, 2)]
-# A tenth of the steps there are, and values of a tenth of the size that a request can have.
+# A tenth of the permitted steps, and values of a tenth of a request's maximum size.
 STEPS = MAX_STEPS // 10
 TOO_LARGE = "cannot be checked: it is too large or too deep; send less"
 WORST = {
@@ -104,7 +104,7 @@ def test_worst_cases_take_little_work(
         except UncheckableError as why:
             return str(why)
 
-    # A pattern that takes exponential time does not show in this number, but does not end either.
+    # A pattern that takes exponential time is not counted here, but it would not end either.
     work, found = calls(outcome_of)
     assert found == outcome
     assert work < 40 * STEPS

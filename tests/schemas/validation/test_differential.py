@@ -1,4 +1,4 @@
-"""Schemas given by hand accept the same values as with jsonschema alone."""
+"""Explicit schemas accept the same values as plain jsonschema."""
 
 from __future__ import annotations
 

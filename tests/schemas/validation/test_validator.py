@@ -1,4 +1,4 @@
-"""Schemas given by hand: which are refused on registration, and the text of an error."""
+"""Explicit schemas: those that are refused on registration, and the texts of errors."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ def test_candidate_describes_its_access(settings: Any) -> None:
         for name, each in registry.discovered.candidates.items()
     }
     assert found["all"] == AccessRule.of(False, (), None, None, ())
-    # The rule of a session's user, and what the operation itself asks.
+    # The rule for a session's user, and the operation's own requirements.
     for name in ("staff", "key"):
         assert found[name].words == "authenticated users + the code's own rule"
 

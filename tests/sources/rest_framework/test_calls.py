@@ -315,7 +315,7 @@ def test_error_response_rolls_back_writes(settings: Any, root: Any, is_atomic: b
     route(settings, path("later/", view if is_atomic else transaction.non_atomic_requests(view)))
     result = CheckedClient(user=root).call_tool("later")
     assert text_of(result) == "No."
-    # The test itself has a transaction, so that each call has a savepoint.
+    # The test itself has a transaction, so each call has a savepoint.
     assert not Section.objects.exists()
     assert served("later").non_atomic == (frozenset() if is_atomic else {"default"})
 

@@ -98,7 +98,7 @@ class Pair(serializers.Serializer[Any]):
 
 
 class Framed(serializers.Serializer[Any]):
-    """A serializer that gives its own argument to a serializer within."""
+    """A serializer that passes its own argument to a nested serializer."""
 
     def __init__(self, *given: Any, only: str = "", **options: Any) -> None:
         super().__init__(*given, **options)
@@ -127,7 +127,7 @@ class FramedLists(serializers.Serializer[Any]):
 
 
 class Node(serializers.Serializer[Any]):
-    """A serializer that has itself as a member."""
+    """A serializer with itself as a member."""
 
     text = serializers.CharField()
 
@@ -273,7 +273,7 @@ def test_nullable_choices_are_an_enum_or_null(
 
 
 class Broken(serializers.Serializer[Any]):
-    """Answers that cannot be described."""
+    """A serializer that cannot be described."""
 
     @property
     def fields(self) -> Any:
@@ -299,7 +299,7 @@ def test_undescribable_answer_does_not_hide_the_tool(
 
 
 class Flat(serializers.Serializer[Any]):
-    """Its answer has another member."""
+    """A serializer whose answer has another member."""
 
     name = serializers.CharField()
 
@@ -381,7 +381,7 @@ def test_an_answer_fits_its_output_schema(
 
 
 class Storage(Flat):
-    """Its fields are declared, and it sends them itself."""
+    """A serializer with declared fields and a custom representation."""
 
     aws_secret_key = serializers.CharField()
 

@@ -1,4 +1,4 @@
-"""Views that hand out and take back credentials, on a site with django-rest-knox."""
+"""Views that issue and revoke credentials, on a site with django-rest-knox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which views are tools, under which names, and what the checks say of others."""
+"""Selection and names of views as tools, and the checks' messages about others."""
 
 from __future__ import annotations
 
