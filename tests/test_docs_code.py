@@ -278,7 +278,7 @@ def test_confirmation_books_the_answered_seats(user: Any, settings: Any) -> None
         CheckedClient(user=user).call_tool("book", train)
 
 
-def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
+def test_confirmation_signs_a_contract(user: Any, settings: Any) -> None:
     offer(settings, run("access/elicitation", "def sign")["sign"])
     client = CheckedClient(user=user, capabilities={"elicitation": {"url": {}}, "sampling": {}})
     content = {"type": "text", "text": "All is well."}
@@ -291,7 +291,7 @@ def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
         CheckedClient(user=user, capabilities=FORM).call_tool("sign", {"contract": 7})
 
 
-def test_extending_asks_for_a_size_and_for_roots(user: Any, settings: Any) -> None:
+def test_extending_requests_a_size_and_roots(user: Any, settings: Any) -> None:
     order, projects = (
         run("reference/extending", "def order")["order"],
         run("reference/extending", "def projects"),

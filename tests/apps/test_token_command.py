@@ -71,7 +71,7 @@ def test_list_shows_every_token_and_no_secret(user: Any) -> None:
     assert revoked.digest not in out
 
 
-def test_list_of_one_user(user: Any) -> None:
+def test_list_can_be_limited_to_one_user(user: Any) -> None:
     Token.objects.issue(user=user, name="Laptop")
     Token.objects.issue(user=get_user_model().objects.create_user("bob"), name="Desk")
     out, _ = mcp_token("list", "--user", "bob")
@@ -105,7 +105,7 @@ def test_revoke_accepts_the_number_from_list(user: Any) -> None:
         (["renew"], "invalid choice"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
+def test_invalid_input_is_a_one_line_error(arguments: list[str], error: str) -> None:
     with pytest.raises(CommandError, match=error):
         mcp_token(*arguments)
     assert not Token.objects.exists()

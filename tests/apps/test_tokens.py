@@ -47,7 +47,7 @@ def test_token_authenticates_its_user(user: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
-def test_scheme_is_read_in_any_case(scheme: str, user: Any) -> None:
+def test_scheme_is_case_insensitive(scheme: str, user: Any) -> None:
     assert status(f"{scheme} {issue(user)[1]}") == 200
 
 

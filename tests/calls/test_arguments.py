@@ -222,7 +222,9 @@ def test_refused_arguments_do_not_run_the_tool(modern: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("params", [{}, {"arguments": None}, {"arguments": {}}])
-def test_no_arguments_are_an_empty_object(params: dict[str, Any], client: CheckedClient) -> None:
+def test_missing_arguments_are_an_empty_object(
+    params: dict[str, Any], client: CheckedClient
+) -> None:
     result = client.post("tools/call", name="shop_orders_find", **params)
     assert json.loads(text_of(result)) == ["None"] * 10
 

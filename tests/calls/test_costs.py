@@ -151,7 +151,7 @@ HASHED: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "make"), HASHED, ids=[str(hint) for hint, _ in HASHED])
-def test_values_with_one_hash_are_refused(
+def test_values_with_equal_hashes_are_refused(
     hint: Any, make: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -212,13 +212,13 @@ class SectionsForm(forms.Form):
     sections.max_length = 50_000  # type: ignore[attr-defined]
 
 
-def test_keys_of_rows_with_one_hash_are_refused(modern: CheckedClient, settings: Any) -> None:
+def test_row_keys_with_equal_hashes_are_refused(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(SectionsForm))
     result = affordable(modern, {"sections": COLLIDING}, {"sections": [1] * MANY})
     assert errors_of(result) == [("/value/sections", "hashes_alike")]
 
 
-def test_keys_of_instances_with_one_hash_are_refused(modern: CheckedClient, settings: Any) -> None:
+def test_instance_keys_with_equal_hashes_are_refused(modern: CheckedClient, settings: Any) -> None:
     with isolate_apps("testproject.newsroom"):
 
         class Numbered(models.Model):

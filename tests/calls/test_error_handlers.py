@@ -55,7 +55,7 @@ def test_error_handler_can_replace_the_text(modern: CheckedClient, settings: Any
 
 
 @pytest.mark.parametrize("handler", [raise_internal, raise_bug])
-def test_error_handler_that_breaks_leaks_nothing(
+def test_failing_error_handler_leaks_nothing(
     handler: Any, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     handled(settings, handler, RuntimeError(MARKER))

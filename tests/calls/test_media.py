@@ -230,14 +230,14 @@ def test_oversized_file_is_not_read_completely(
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "1", "P", "CMYK", "F", "I;16"])
-def test_a_picture_is_a_png(mode: str, modern: CheckedClient, settings: Any) -> None:
+def test_picture_is_a_png(mode: str, modern: CheckedClient, settings: Any) -> None:
     picture = PIL.Image.new(mode, (3, 2))
     (block,) = content_of(modern, settings, giving(PIL.Image.Image, picture))
     assert block["mimeType"] == "image/png"
     assert PIL.Image.open(io.BytesIO(base64.b64decode(block["data"]))).size == (3, 2)
 
 
-def test_a_figure_is_a_png(modern: CheckedClient, settings: Any) -> None:
+def test_figure_is_a_png(modern: CheckedClient, settings: Any) -> None:
     figure = Figure(figsize=(1, 1))
     (block,) = content_of(modern, settings, giving(Figure, figure))
     assert base64.b64decode(block["data"]).startswith(b"\x89PNG")

@@ -44,7 +44,7 @@ def test_output_schema_requires_a_structured_result(
     assert_fault(modern.call_tool("give"))
 
 
-def test_an_error_needs_no_structured_result(modern: CheckedClient, settings: Any) -> None:
+def test_error_needs_no_structured_result(modern: CheckedClient, settings: Any) -> None:
     serve(settings, giving(Any, CallToolResult.error("refused")), output_schema=A_SCHEMA)
     assert text_of(modern.call_tool("give")) == "refused"
 

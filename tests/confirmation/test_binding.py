@@ -37,7 +37,7 @@ def keep(value: Any, more: int = 0) -> None:
         (10**17, 1e17),
     ],
 )
-def test_other_arguments_are_another_call(
+def test_different_arguments_are_another_call(
     sent: Any, other: Any, asker: CheckedClient, settings: Any
 ) -> None:
     serve(settings, keep, confirm=True)

@@ -229,7 +229,7 @@ def test_letters_of_every_script_are_shown_unescaped() -> None:
     assert "für Žofie и 愛" in render_arguments(ANY, {"value": "für Žofie и 愛"})
 
 
-def test_a_deeply_nested_value_is_shown(settings: Any) -> None:
+def test_deeply_nested_value_is_shown(settings: Any) -> None:
     serve(settings, take)
     deep: Any = "end"
     for _ in range(12):

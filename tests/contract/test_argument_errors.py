@@ -85,7 +85,7 @@ def test_text_names_the_expected_value(
     assert [word for word in words if word not in lines[path]] == []
 
 
-def test_text_never_shows_the_library(modern: CheckedClient, settings: Any) -> None:
+def test_error_text_never_names_the_library(modern: CheckedClient, settings: Any) -> None:
     serve(settings, many)
     text = text_of(modern.call_tool("many", BAD))
     assert not any(word in text for word in ("pydantic", "http", "Value error", "input_value"))
@@ -263,7 +263,7 @@ def test_errors_are_bounded_in_number_and_size(modern: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("hint", [int | bool, ex.Payment, ex.Colour, dict[str, int]], ids=label)
-def test_a_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings: Any) -> None:
+def test_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(hint))
     result = modern.call_tool("take", {"value": {"method": "v" * 50_000}})
     assert result["isError"]

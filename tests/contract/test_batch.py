@@ -56,7 +56,7 @@ def test_batch_of_one_is_answered_by_an_array() -> None:
     assert [each["id"] for each in answers([add(1)])] == [1]
 
 
-def test_answers_are_those_of_the_revision() -> None:
+def test_answers_follow_the_revision() -> None:
     (answer,) = answers([add(1)])
     assert set(answer["result"]) == {"content", "isError"}
 

@@ -291,7 +291,7 @@ def test_line_breaks_in_exceptions_are_escaped_in_logs(
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
 
-def test_endless_recursion_is_a_failure(modern: CheckedClient, settings: Any) -> None:
+def test_infinite_recursion_is_a_failure(modern: CheckedClient, settings: Any) -> None:
     def endless() -> int:
         return endless()
 

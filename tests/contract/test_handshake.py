@@ -39,7 +39,7 @@ def discover() -> dict[str, Any]:
 
 @pytest.mark.requirement("initialize.same-version")
 @pytest.mark.parametrize("version", LEGACY)
-def test_version_that_is_served_is_agreed_to(version: str) -> None:
+def test_supported_version_is_accepted(version: str) -> None:
     result = answered(initialize(version))
     assert result["protocolVersion"] == version
     validate_server_result("initialize", version, result)

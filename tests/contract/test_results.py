@@ -126,7 +126,7 @@ SENT: list[Any] = [
     SENT,
     ids=label,
 )
-def test_result_is_text_and_structure(
+def test_result_is_text_and_structured_content(
     hint: Any, value: Any, text: str | None, structured: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, value))
@@ -304,7 +304,7 @@ def test_structured_content_is_always_readable_as_a_value() -> None:
     assert CallToolResult().structured_content is None
 
 
-def test_a_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
+def test_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
     def pose() -> CallToolResult:
         """Say to be another server."""
         own = {SERVER_INFO: {"name": "another", "version": "1"}, "example/own": 1}
@@ -316,7 +316,7 @@ def test_a_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: A
     assert modern.response.content.count(SERVER_INFO.encode()) == 1
 
 
-def test_a_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
+def test_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
     encoded: list[str] = []
 
     class Counted(TextContent):

@@ -88,7 +88,7 @@ def client_of(user: Any) -> CheckedClient:
     ],
 )
 @pytest.mark.parametrize("confirm", [False, True])
-def test_rounds_after_the_first_answer_count(
+def test_rounds_after_the_first_answer_are_counted(
     tool: Any, content: Any, confirm: bool, user: Any, settings: Any
 ) -> None:
     serve(settings, tool, throttle="5/hour", confirm=confirm)
@@ -120,7 +120,7 @@ def test_question_and_answer_count_once(user: Any, settings: Any) -> None:
     assert "Too many calls" in text_of(answered(client_of(user), "book", {"seats": 2})[-1])
 
 
-def test_a_throttled_answer_can_be_sent_again(user: Any, settings: Any) -> None:
+def test_throttled_answer_can_be_sent_again(user: Any, settings: Any) -> None:
     serve(settings, twice, throttle="1/hour")
     client = client_of(user)
     params: dict[str, Any] = {"name": "twice", "arguments": {}}

@@ -256,7 +256,7 @@ def test_addresses_of_one_network_share_a_rate(
     assert calls_from(other) == 5
 
 
-def test_calls_of_an_unseen_tool_are_not_counted(
+def test_calls_of_a_hidden_tool_are_not_counted(
     modern: CheckedClient, user: Any, limit: Callable[..., None]
 ) -> None:
     limit({"tools": "1/min"})
@@ -268,7 +268,9 @@ def test_calls_of_an_unseen_tool_are_not_counted(
     assert allowed(modern) == 1
 
 
-def test_refused_arguments_count(modern: CheckedClient, limit: Callable[..., None]) -> None:
+def test_calls_with_refused_arguments_are_counted(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
     limit({"tools": "3/min"})
     texts = [text_of(modern.call_tool("write", {"text": 5})) for _ in range(4)]
     assert ["Too many calls" in text for text in texts] == [False, False, False, True]
@@ -334,7 +336,7 @@ def flood(client: MCPClient, tool: str = "write", times: int = 6) -> int:
     return ToolCallRecord.objects.filter(error_code="throttled").count() - before
 
 
-def test_one_row_for_all_refusals_of_a_minute(
+def test_refusals_of_a_minute_are_one_row(
     user: Any, limit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit({"tools": "2/min"})
@@ -377,7 +379,7 @@ def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
     return answers
 
 
-def test_threads_count_exactly(limit: Callable[..., None]) -> None:
+def test_concurrent_threads_are_counted_exactly(limit: Callable[..., None]) -> None:
     limit({"tools": "100/min"})
     from mcp_bridge.features import Context
     from mcp_bridge.registry.registry import registry

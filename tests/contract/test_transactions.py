@@ -95,7 +95,7 @@ def test_other_writes_of_the_request_are_kept(user: Any, settings: Any) -> None:
     assert Group.objects.filter(name="written").count() == 1
 
 
-def test_a_failed_write_leaves_the_database_usable(modern: CheckedClient, settings: Any) -> None:
+def test_failed_write_leaves_the_database_usable(modern: CheckedClient, settings: Any) -> None:
     serve(settings, write)
     with transaction.atomic():
         Group.objects.create(name="before")

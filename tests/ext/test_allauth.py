@@ -235,7 +235,7 @@ def test_revoked_token_is_refused_at_once(site: Site) -> None:
     assert call(site, good["access_token"]).status_code == 401
 
 
-def test_no_token_is_in_the_log_of_the_site(site: Site) -> None:
+def test_tokens_are_not_in_the_sites_log(site: Site) -> None:
     good = token(site)
     call(site, good["access_token"])
     for secret in (good["access_token"], good["refresh_token"]):

@@ -93,7 +93,7 @@ def assert_json(response: HttpResponse) -> None:
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("debug", [True, False])
 @pytest.mark.parametrize("host", FORGED)
-def test_a_forged_host_is_answered_in_json(
+def test_forged_host_is_answered_in_json(
     host: str, debug: bool, server: str, settings: Any
 ) -> None:
     settings.DEBUG = debug

@@ -43,7 +43,7 @@ class WagtailLike(viewsets.GenericViewSet[Section]):
     detail_view = find_view = listing_view
 
 
-def test_query_parameters_of_wagtails_api_are_known(settings: Any, user: Any) -> None:
+def test_wagtail_query_parameters_are_recognised(settings: Any, user: Any) -> None:
     actions = ("listing_view", "detail_view", "find_view")
     route(
         settings,

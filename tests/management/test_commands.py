@@ -109,7 +109,7 @@ def test_mcp_tools_lists_withheld_tools_with_reasons(settings: Any) -> None:
     assert "mcp_bridge.E006: star (tests/management/test_commands.py:" in err
 
 
-def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
+def test_mcp_tools_works_on_a_site_without_tools(settings: Any) -> None:
     route(settings)
     out, err = run("mcp_tools")
     assert "0 of 0 tools" in out
@@ -283,7 +283,7 @@ def test_mcp_call_names_a_missing_capability() -> None:
     assert error.startswith("The call was refused: This request needs the client capability")
 
 
-def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:
+def test_mcp_call_is_recorded_for_its_user(user: Any) -> None:
     call("add", '{"a": 2}', "--user", "ada")
     recorded = record()
     assert (recorded.tool, recorded.user, recorded.outcome) == ("add", user, Outcome.SUCCEEDED)
@@ -335,7 +335,7 @@ def test_mcp_call_works_in_scripts(
         (["mcp_tools", "--user", "nobody"], "no user 'nobody'"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
+def test_invalid_input_is_a_one_line_error(arguments: list[str], error: str) -> None:
     with pytest.raises(CommandError, match=error) as raised:
         run(*arguments)
     assert "\n" not in str(raised.value)
@@ -367,7 +367,7 @@ def test_mcp_tools_shows_token_counts(settings: Any) -> None:
     ]
 
 
-def test_mcp_tools_of_a_toolset(settings: Any) -> None:
+def test_mcp_tools_lists_a_toolset(settings: Any) -> None:
     settings.MCP_BRIDGE = {"TOOLSETS": {"sums": ["add"]}}
     out, _ = run("mcp_tools", "--toolset", "sums")
     assert [line for line in out.splitlines() if line and not line.startswith(" ")][0] == "add"

@@ -347,7 +347,7 @@ def test_caller_without_tools_is_a_finding(settings: Any, secret: str, user: Any
         (["--user", "nobody"], "no user 'nobody'"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(arguments: list[str], text: str) -> None:
+def test_invalid_input_is_a_one_line_error(arguments: list[str], text: str) -> None:
     with pytest.raises(CommandError, match=text) as raised:
         call_command("mcp_doctor", *arguments, stdout=io.StringIO())
     assert "\n" not in str(raised.value)

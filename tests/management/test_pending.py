@@ -165,7 +165,7 @@ def test_changed_calls_are_not_approved(change: dict[str, Any], number: str, dec
     assert "is refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
 
 
-def test_bad_input_is_an_error_of_one_line(number: str) -> None:
+def test_invalid_input_is_a_one_line_error(number: str) -> None:
     assert "Which call?" in fails("approve", "--user", "ada")
     assert "There is no call 999999" in fails("approve", "999999", "--user", "ada")
     assert "invalid int value" in fails("approve", "x")

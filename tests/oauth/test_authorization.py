@@ -149,7 +149,7 @@ def test_unregistered_redirect_uri_is_not_followed(
 
 
 @pytest.mark.parametrize("resource", FOREIGN)
-def test_a_foreign_resource_is_refused_for_a_code(oauth: OAuthClient, resource: str) -> None:
+def test_foreign_resource_is_refused_for_a_code(oauth: OAuthClient, resource: str) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     refused = oauth.exchange(code, resource=resource)
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
@@ -166,7 +166,7 @@ def test_foreign_resource_in_the_form_yields_no_token(oauth: OAuthClient) -> Non
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
 
 
-def test_a_foreign_resource_is_refused_for_a_refresh_token(oauth: OAuthClient) -> None:
+def test_foreign_resource_is_refused_for_a_refresh_token(oauth: OAuthClient) -> None:
     token = oauth.log_in()["refresh_token"]
     body = {"grant_type": "refresh_token", "refresh_token": token, "client_id": oauth.client_id}
     body["resource"] = "https://evil.example/mcp"

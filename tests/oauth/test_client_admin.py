@@ -162,7 +162,7 @@ def test_all_tokens_of_a_client_can_be_revoked() -> None:
     assert (entry.object_id, entry.get_change_message()) == (str(client.pk), "Revoked all tokens.")
 
 
-def test_a_client_is_deleted_with_its_tokens_and_uses() -> None:
+def test_client_is_deleted_with_its_tokens_and_uses() -> None:
     client = register()
     tokens = connect(browser_of(), client)
     assert is_let_in(tokens)

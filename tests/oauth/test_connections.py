@@ -45,7 +45,7 @@ def disconnect(browser: Client, client: Any) -> Any:
     return browser.post(CONNECTIONS, {"client_id": client.client_id}, follow=True)
 
 
-def test_a_connection_is_described() -> None:
+def test_connection_is_described() -> None:
     browser, client = browser_of(), register(redirect_uris="https://a.example/1 https://b.example/")
     connect(browser, client, scope="mcp mcp:write")
     text = listed(browser)
@@ -62,7 +62,7 @@ def test_a_connection_is_described() -> None:
     assert f"Ends {localize(ends)}, unless" in text
 
 
-def test_the_last_use_is_shown() -> None:
+def test_last_use_is_shown() -> None:
     browser, client = browser_of(), register()
     connect(browser, client)
     mark_used(get_user_model().objects.get(username="ada"), client)
@@ -197,7 +197,7 @@ def test_page_needs_no_query_per_connection(django_assert_num_queries: Any) -> N
     assert_no_query_for_each_client(browser_of(), CONNECTIONS, django_assert_num_queries)
 
 
-def test_a_use_is_recorded_once_a_minute() -> None:
+def test_use_is_recorded_once_a_minute() -> None:
     client, ada = register(), get_user_model().objects.create_user("ada")
     mark_used(ada, client)
     first = ClientUse.objects.get()

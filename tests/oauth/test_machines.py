@@ -65,7 +65,7 @@ def run(live_server: Any) -> None:
     exec(RECIPE.replace("https://example.com", live_server.url), {})
 
 
-def test_a_program_acts_as_its_service_user(
+def test_program_acts_as_its_service_user(
     nightly: Any, live_server: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(live_server)

@@ -81,7 +81,7 @@ async def whoami(visitor: Visitor) -> Any:
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("method", ["none", "client_secret_post", "client_secret_basic"])
-def test_a_client_registers_and_logs_in(url: str, browser: Browser, method: str, mode: str) -> None:
+def test_client_registers_and_logs_in(url: str, browser: Browser, method: str, mode: str) -> None:
     auth = login(url, browser, token_endpoint_auth_method=method)
     me = connected(auth, whoami, mode=mode)
     assert (me["username"], me["revision"]) == ("editor", ERAS[mode])
@@ -96,7 +96,7 @@ def test_a_client_registers_and_logs_in(url: str, browser: Browser, method: str,
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_with_a_document_logs_in(
+def test_client_with_a_document_logs_in(
     url: str, browser: Browser, settings: Any, mode: str
 ) -> None:
     fetcher = {"CIMD_METADATA_FETCHER": "tests.oauth.documents.Documents"}

@@ -73,7 +73,7 @@ def test_site_built_by_the_recipe_accepts_clients(site: Path) -> None:
     ]
 
 
-def test_the_recipe_is_short() -> None:
+def test_recipe_is_short() -> None:
     lines = [*RECIPE["settings.py"].splitlines(), *RECIPE["urls.py"].splitlines()]
     assert len([line for line in lines if line.strip()]) < 15
 

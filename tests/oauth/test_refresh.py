@@ -124,7 +124,7 @@ def test_replay_revokes_tokens_kept_by_the_grace(oauth: OAuthClient) -> None:
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_a_revoked_login_has_no_grace(oauth: OAuthClient, kind: str, which: int) -> None:
+def test_revoked_login_has_no_grace(oauth: OAuthClient, kind: str, which: int) -> None:
     first = oauth.log_in()
     given = [first, refreshed(oauth, first), refreshed(oauth, first)]
     body = {"token": given[which][kind], "client_id": oauth.client_id}
@@ -134,7 +134,7 @@ def test_a_revoked_login_has_no_grace(oauth: OAuthClient, kind: str, which: int)
         assert_refused(oauth.refresh(each["refresh_token"]))
 
 
-def test_a_disconnected_client_has_no_grace(oauth: OAuthClient) -> None:
+def test_disconnected_client_has_no_grace(oauth: OAuthClient) -> None:
     first = oauth.log_in()
     given = [first, refreshed(oauth, first), refreshed(oauth, first)]
     page = {"client_id": oauth.client_id}
@@ -172,7 +172,7 @@ def test_prune_deletes_replaced_access_tokens(oauth: OAuthClient) -> None:
     assert_refused(oauth.refresh(first["refresh_token"]))
 
 
-def test_an_inactive_user_gets_no_tokens(oauth: OAuthClient, user: Any) -> None:
+def test_inactive_user_gets_no_tokens(oauth: OAuthClient, user: Any) -> None:
     first = oauth.log_in()
     second = refreshed(oauth, first)
     code = answered(oauth.decide(oauth.ask()))["code"]

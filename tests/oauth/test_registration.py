@@ -214,7 +214,7 @@ def hashed(settings: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [each for each in BODIES if each != "the least"])
-def test_no_secret_is_hashed_for_a_public_client(
+def test_public_clients_secrets_are_not_hashed(
     hashed: list[str], user: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     given = register(**BODIES[name]).json()
@@ -233,7 +233,7 @@ def test_no_secret_is_hashed_for_a_public_client(
         )
 
 
-def test_the_secret_of_a_confidential_client_is_hashed(hashed: list[str]) -> None:
+def test_secret_of_a_confidential_client_is_hashed(hashed: list[str]) -> None:
     given = register(**LEAST).json()
     assert hashed == [given["client_secret"]]
 
@@ -388,7 +388,7 @@ def test_foreign_resource_does_not_fetch_a_document(
     assert len(fetched) <= 1
 
 
-def test_a_site_can_refuse_registration(settings: Any) -> None:
+def test_site_can_refuse_registration(settings: Any) -> None:
     permission = "oauth2_provider.dcr.IsAuthenticatedDCRPermission"
     settings.OAUTH2_PROVIDER = {
         **OAUTH2_PROVIDER,
@@ -406,7 +406,7 @@ class WithZed(ClientRegistration):
     private_use_uris = ("zed://oauth/callback",)
 
 
-def test_a_site_can_list_other_schemes(settings: Any) -> None:
+def test_site_can_list_other_schemes(settings: Any) -> None:
     zed = of("zed://oauth/callback")
     assert register(**zed).status_code == 400
     settings.OAUTH2_PROVIDER = {

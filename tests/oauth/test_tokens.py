@@ -226,7 +226,7 @@ def token_of(application: Application, **changed: Any) -> Any:
     )
 
 
-def test_a_machine_acts_as_the_user_of_its_application(interface: str) -> None:
+def test_machine_acts_as_the_user_of_its_application(interface: str) -> None:
     robot = get_user_model().objects.create_user("robot")
     token = token_of(machine(robot)).json()["access_token"]
     assert text_of(client_with(token, interface).call_tool("whoami")) == "robot"

@@ -61,7 +61,7 @@ def test_unknown_toolset_has_no_metadata() -> None:
     assert Client().get(known).json()["issuer"] == "https://testserver"
 
 
-def test_a_token_for_the_endpoint_opens_every_toolset(user: Any) -> None:
+def test_token_for_the_endpoint_opens_every_toolset(user: Any) -> None:
     token = OAuthClient(user).log_in()["access_token"]
     assert status(token, "/mcp") == status(token, "/mcp/editing") == 200
     assert status(token, "/mcp", **{"X-MCP-Toolset": "reading"}) == 200

@@ -65,7 +65,7 @@ def test_forged_key_matches_no_row(page: str, world: World) -> None:
 
 
 @pytest.mark.parametrize("title", [title for title, each in ACTIONS.items() if each.may])
-def test_a_forged_value_is_refused(title: str, world: World) -> None:
+def test_forged_value_is_refused(title: str, world: World) -> None:
     action, before = ACTIONS[title], state()
     root = world.browsers["root"]
     address = world.address(action.page, action.row)

@@ -145,7 +145,7 @@ def test_choice_names_are_strings(
     assert modern.call_tool("echo", {"value": wrong})["isError"] is True
 
 
-def test_names_are_received_as_members(modern: CheckedClient, settings: Any) -> None:
+def test_choice_names_are_received_as_members(modern: CheckedClient, settings: Any) -> None:
     received: list[Any] = []
 
     def take(grades: dict[Grade, int], levels: dict[Literal[1, 2], str]) -> None:

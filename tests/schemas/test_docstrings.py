@@ -112,7 +112,7 @@ def test_only_the_parameter_section_is_removed(docstring: str, told: str) -> Non
 
 
 @pytest.mark.parametrize("text", [None, "", "   ", "\n"])
-def test_no_docstring_is_an_empty_description(text: str | None) -> None:
+def test_missing_docstring_is_an_empty_description(text: str | None) -> None:
     assert description(documented(text)) == ""
 
 

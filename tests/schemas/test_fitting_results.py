@@ -83,6 +83,6 @@ def test_valid_result_is_written(hint: Any, value: Any, expected: Any) -> None:
     Draft202012Validator(outputs.schema, format_checker=checker).validate(structured)
 
 
-def test_a_generator_is_written_as_a_list() -> None:
+def test_generator_is_written_as_a_list() -> None:
     plain, _ = write(Outputs(Iterable[int]), (number for number in range(3)))
     assert plain == b"[0,1,2]"

@@ -138,7 +138,7 @@ DEFAULTS: list[tuple[Any, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "default", "expected"), DEFAULTS, ids=label)
-def test_a_default_makes_a_parameter_optional(
+def test_default_makes_a_parameter_optional(
     hint: Any, default: Any, expected: dict[str, Any]
 ) -> None:
     function: Any = taking(hint)
@@ -168,7 +168,7 @@ PATHS = [Path, PurePosixPath, os.PathLike, os.PathLike[str], FilePath, Path | No
 
 
 @pytest.mark.parametrize("hint", [*PATHS, dict[str, Path], Model, Kept, Deep], ids=label)
-def test_a_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
+def test_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint), ordinary)
     assert names() == ["ordinary"]
     (message,) = messages("mcp_bridge.E006")
@@ -194,6 +194,6 @@ def test_any_positional_values_are_refused_by_a_check(settings: Any) -> None:
     assert "it takes *numbers, which no JSON object can hold" in message
 
 
-def test_a_path_as_a_result_is_a_text(settings: Any) -> None:
+def test_path_as_a_result_is_a_text(settings: Any) -> None:
     serve(settings, giving(Path, Path("/a")))
     assert served("give").output_schema is not None

@@ -283,7 +283,7 @@ def test_functions_that_never_return_have_no_output_schema(settings: Any) -> Non
     assert served("give").output_schema is None
 
 
-def test_an_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -> None:
+def test_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -> None:
     def move(
         from_: Annotated[str, Field(alias="from", description="The old place.")],
         /,

@@ -66,7 +66,7 @@ def test_only_recursive_types_are_definitions(hint: Any, definitions: set[str]) 
         assert len(str(schema)) < 1000
 
 
-def test_a_recursive_result_has_an_object_at_its_root() -> None:
+def test_recursive_result_has_an_object_at_its_root() -> None:
     assert output_schema(giving(ex.Node, None)) == {**NODE, "$defs": {"Node": NODE}}
 
 
@@ -80,12 +80,12 @@ def test_a_recursive_result_has_an_object_at_its_root() -> None:
         ({"value": 1, "children": [{"value": 2, "children": [], "more": 1}]}, False),
     ],
 )
-def test_a_recursive_schema_describes_every_level(value: Any, fits: bool) -> None:
+def test_recursive_schema_describes_every_level(value: Any, fits: bool) -> None:
     schema = input_schema(taking(ex.Node))
     assert Draft202012Validator(schema).is_valid({"value": value}) is fits
 
 
-def test_definitions_name_no_module() -> None:
+def test_definitions_do_not_name_modules() -> None:
     class Node(ex.BaseModel):
         """Another class of the same name."""
 

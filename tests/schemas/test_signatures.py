@@ -37,7 +37,7 @@ def test_context_is_not_a_parameter(function: Any) -> None:
     }
 
 
-def test_a_parameter_called_context_is_a_parameter() -> None:
+def test_parameter_called_context_is_a_parameter() -> None:
     assert input_schema(lambda context: None)["properties"] == {"context": {}}
 
 

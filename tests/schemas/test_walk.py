@@ -55,7 +55,7 @@ def document(reference: str, keyword: str = "$ref") -> SchemaDocument:
         "#/own/0",
     ],
 )
-def test_a_reference_leads_to_a_schema_of_the_document(reference: str, keyword: str) -> None:
+def test_reference_leads_to_a_schema_of_the_document(reference: str, keyword: str) -> None:
     found = document(reference, keyword)
     (target,) = found.targets(found.root["properties"]["value"]).values()
     assert isinstance(target, dict)
@@ -132,21 +132,21 @@ def test_older_dialect_is_read_where_compatible() -> None:
     assert len(found.subschemas) == 5
 
 
-def test_the_number_of_subschemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_subschemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "MOST_READ", 10)
     SchemaDocument({"allOf": [{} for _ in range(9)]})
     with pytest.raises(ValueError, match="more than 10 subschemas"):
         SchemaDocument({"allOf": [{} for _ in range(10)]})
 
 
-def test_a_deep_document_is_read_without_recursion() -> None:
+def test_deep_document_is_read_without_recursion() -> None:
     deep: dict[str, Any] = {"$ref": "#"}
     for _ in range(5000):
         deep = {"items": deep}
     assert len(SchemaDocument(deep).subschemas) == 5001
 
 
-def test_references_in_circles_end() -> None:
+def test_circular_references_terminate() -> None:
     schema = {
         "$ref": "#/$defs/a",
         "$defs": {

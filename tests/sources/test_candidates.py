@@ -101,7 +101,7 @@ def _marked() -> Callable[[], str]:
     return marked
 
 
-def test_a_candidate_is_described_without_being_built(settings: Any) -> None:
+def test_candidate_is_described_without_being_built(settings: Any) -> None:
     serve(settings, double)
     (candidate,) = registry.discovered.candidates.values()
     assert (candidate.source_alias, candidate.name, candidate.is_marked) == ("rpc", "double", False)

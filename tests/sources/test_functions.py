@@ -171,7 +171,7 @@ def test_each_method_call_has_a_new_instance(app: MakeApp, user: Any) -> None:
     assert said == ["5 of ada, 1", "5 of ada, 2"]
 
 
-def test_permissions_of_class_and_method_add_up(app: MakeApp, user: Any) -> None:
+def test_permissions_of_class_and_method_are_combined(app: MakeApp, user: Any) -> None:
     app(mcp_tools=ORDERS)
     named = ["order_hours", "order_kind", "order_status"]
     for granted, found in (

@@ -87,7 +87,7 @@ def test_every_server_of_the_urlconf_is_found(modern: CheckedClient, settings: A
     assert modern.call_tool("two")["structuredContent"] == {"result": 2}
 
 
-def test_a_site_without_a_server_has_no_tools(modern: CheckedClient, settings: Any) -> None:
+def test_site_without_a_server_has_no_tools(modern: CheckedClient, settings: Any) -> None:
     route(settings)
     assert modern.list_tools() == []
     assert modern.post("tools/list")["tools"] == []
@@ -191,7 +191,7 @@ NEVER: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "registration"), NEVER)
-def test_procedures_that_are_never_tools(
+def test_some_procedures_are_never_tools(
     function: Any, registration: dict[str, Any], modern: CheckedClient, settings: Any
 ) -> None:
     server = RpcServer()
@@ -277,7 +277,7 @@ def test_tools_with_the_same_name_are_not_served(modern: CheckedClient, settings
         modern.call_tool("a_b")
 
 
-def test_procedure_gets_the_real_request_and_server(modern: CheckedClient) -> None:
+def test_procedure_receives_the_real_request_and_server(modern: CheckedClient) -> None:
     result = modern.call_tool("for_ada", {"word": "given"})
     assert result["structuredContent"] == {"result": "given: ada's own"}
 

@@ -283,7 +283,7 @@ def certificate() -> tuple[bytes, bytes]:
     )
 
 
-def test_a_service_is_called_over_tls(offer: Offer, certificate: tuple[bytes, bytes]) -> None:
+def test_service_is_called_over_tls(offer: Offer, certificate: tuple[bytes, bytes]) -> None:
     server = {"credentials": grpc.ssl_server_credentials([certificate])}
     offer(
         DATA,

@@ -21,7 +21,7 @@ from tests.test_docs_code import block, run
 PAGE = "sources/grpc"
 
 
-def test_the_example_is_served(offer: Offer, user: Any, tmp_path: Path) -> None:
+def test_example_is_served(offer: Offer, user: Any, tmp_path: Path) -> None:
     proto = tmp_path / "orders.proto"
     proto.write_text(block(PAGE, "service Orders", kind="proto"))
     data = compiled_file(proto)

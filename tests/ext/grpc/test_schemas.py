@@ -35,7 +35,7 @@ def schemas(fields: str, *more: str) -> tuple[Any, Any]:
     return found
 
 
-def test_comments_describe() -> None:
+def test_comments_become_descriptions() -> None:
     sent, told = schemas(
         """
         // What it is called.
@@ -72,7 +72,7 @@ def test_annotations_override_comments() -> None:
     assert list(told["properties"]) == ["name", "trace"]
 
 
-def test_the_behaviour_of_fields_is_kept() -> None:
+def test_behaviour_of_fields_is_kept() -> None:
     sent, told = schemas(
         """
         string a = 1 [(google.api.field_behavior) = REQUIRED];
@@ -226,7 +226,7 @@ def test_cross_field_rules_are_checked_with_protovalidate() -> None:
     assert str(refused.value) == "/lines/1/name: has no spaces"
 
 
-def test_proto2_and_its_required_fields() -> None:
+def test_proto2_required_fields_are_supported() -> None:
     data = compiled(
         """
         syntax = "proto2";
@@ -243,7 +243,7 @@ def test_proto2_and_its_required_fields() -> None:
     assert check({"a": "x", "g": {"b": 1}})["request"].g.b == 1
 
 
-def test_editions_and_their_presence() -> None:
+def test_editions_field_presence_is_supported() -> None:
     data = compiled(
         """
         edition = "2023";

@@ -176,7 +176,7 @@ def test_methods_with_the_same_name_are_skipped(offer: Offer) -> None:
     assert "tested.ECHO.Say" in text
 
 
-def test_a_set_without_comments_is_one_warning(offer: Offer) -> None:
+def test_set_without_comments_is_one_warning(offer: Offer) -> None:
     offer(compiled(proto3(ECHO, SERVICE), "--retain_options"))
     (text,) = messages("mcp_bridge.W050")
     assert "of 3 methods" in text
@@ -184,7 +184,7 @@ def test_a_set_without_comments_is_one_warning(offer: Offer) -> None:
     assert len(names()) == 3
 
 
-def test_a_method_without_a_comment_is_a_warning(offer: Offer) -> None:
+def test_method_without_a_comment_is_a_warning(offer: Offer) -> None:
     offer(UNMARKED, methods=["tested.Other/*"])
     (text,) = messages("mcp_bridge.W050")
     assert text.endswith("1 methods that are tools: tested.Other/Say.")

@@ -15,7 +15,7 @@ from tests.ext.jwt.site import IssuerAuthentication, refused, status
 from tests.support.issuer import KEYS, OAUTH, OIDC, Issuer, private_key, public_jwk
 
 
-def test_metadata_of_rfc_8414_is_found_too(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rfc_8414_metadata_is_found(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"{issuer.url}/realms/main"
     monkeypatch.setattr(IssuerAuthentication, "issuer", url)
     issuer.serve(f"{OAUTH}/realms/main", {**issuer.metadata(), "issuer": url})

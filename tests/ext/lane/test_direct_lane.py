@@ -154,7 +154,7 @@ def test_language_and_script_prefix_follow_the_request(settings: Any) -> None:
     assert called("whoami", german, path="/app/mcp")[2] == "/app/mcp"
 
 
-def test_an_error_is_logged_as_by_django(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_is_logged_as_by_django(caplog: pytest.LogCaptureFixture) -> None:
     assert exchange(direct(), scope_with([*JSON, (b"origin", b"null")]), PING).status == 403
     assert [(each.name, each.getMessage()) for each in caplog.records] == [
         ("django.request", "Forbidden: /mcp")
@@ -200,7 +200,7 @@ def test_address_without_an_endpoint_is_an_error() -> None:
         direct(path="/mpc")
 
 
-def test_a_site_without_the_endpoint_is_an_error(settings: Any) -> None:
+def test_site_without_the_endpoint_is_an_error(settings: Any) -> None:
     serve(settings, where)
     settings.ROOT_URLCONF.urlpatterns.clear()
     with pytest.raises(ImproperlyConfigured, match="No address of the URLconf"):
@@ -331,7 +331,7 @@ async def alength(text: str) -> int:
 
 
 @pytest.mark.parametrize(("length", "count"), [(60_000, 0), (70_000, 1)])
-def test_a_large_body_is_read_in_a_thread(
+def test_large_body_is_read_in_a_thread(
     length: int, count: int, settings: Any, hops: list[str]
 ) -> None:
     settings.MCP_BRIDGE = NO_RECORDS
@@ -339,7 +339,7 @@ def test_a_large_body_is_read_in_a_thread(
     assert acts(alength, settings, hops, sent, public=True, read_only=True) == count
 
 
-def test_a_function_needs_one_thread_once(settings: Any, hops: list[str]) -> None:
+def test_function_needs_one_thread_once(settings: Any, hops: list[str]) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     assert acts(where, settings, hops, public=True, read_only=True) == 1
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 0}

@@ -213,7 +213,9 @@ def test_service_refusals_are_logged(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_both_endpoints_call(asynchronous: bool, offer: Offer, user: Any, settings: Any) -> None:
+def test_calls_work_at_both_endpoints(
+    asynchronous: bool, offer: Offer, user: Any, settings: Any
+) -> None:
     offer(permissions=["auth.view_user"])
     route(settings, asynchronous=asynchronous)
     user.user_permissions.add(Permission.objects.get(codename="view_user"))

@@ -292,7 +292,7 @@ def test_schema_references_are_followed_under_any_name(
         run("--from", service)
 
 
-def test_a_response_named_default_is_followed(run: Run, service: Path, pinned: Path) -> None:
+def test_response_named_default_is_followed(run: Run, service: Path, pinned: Path) -> None:
     service.write_text(DOCUMENT.replace('"200":', "default:"))
     run("--from", service, operations=["weather/get"])
     assert sorted(json.loads(pinned.read_text())["components"]["schemas"]) == ["Weather", "Wind"]

@@ -129,7 +129,7 @@ def test_hook_sets_headers_and_callers_credential_is_not_sent(offer: Offer, user
 
 
 @pytest.mark.requirement("auth.no-passthrough")
-def test_a_hook_cannot_send_the_credential_of_the_call(
+def test_hook_cannot_send_the_credential_of_the_call(
     offer: Offer, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     at_the_other_end = offer(headers="tests.ext.openapi.calling.passing_headers")

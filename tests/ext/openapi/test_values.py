@@ -149,7 +149,7 @@ def test_json_is_sent_if_no_file_is_given(
         ({}, {"type": "object"}, "application/vnd.x+json", b"{}"),
     ],
 )
-def test_a_json_member_of_multipart_is_json_text(
+def test_json_member_of_multipart_is_json_text(
     value: Any, schema: Any, encoding: str | None, written: bytes, offer: Offer, caller: MCPClient
 ) -> None:
     given = body(of_object(file=FILE, data=schema), MULTIPART)
@@ -175,7 +175,7 @@ def test_a_json_member_of_multipart_is_json_text(
         (2.5, [7.5, 1e300], [7]),
     ],
 )
-def test_multiples_are_of_decimal_numbers(
+def test_multiple_of_supports_decimals(
     step: float, fitting: list[float], others: list[float], offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"type": "number", "multipleOf": step}
@@ -202,7 +202,7 @@ def test_multiples_are_of_decimal_numbers(
     ],
 )
 @pytest.mark.parametrize("place", ["value", "list"])
-def test_an_enum_names_each_value_once(
+def test_enum_names_each_value_once(
     values: list[Any], told: list[Any], place: str, offer: Offer, caller: MCPClient
 ) -> None:
     schema: dict[str, Any] = {"enum": values}
@@ -299,6 +299,6 @@ def test_path_list_cannot_change_the_path(value: Any, offer: Offer, caller: MCPC
     assert result.get("isError") or service.received
 
 
-def test_forms_write_lists_as_before(offer: Offer, caller: MCPClient) -> None:
+def test_forms_write_lists_unchanged(offer: Offer, caller: MCPClient) -> None:
     operation(offer, {"requestBody": body(of_object(a={"type": "array"}), FORM)})
     assert called(caller, "it", a=["x", "y"])["body"] == "a=x&a=y"

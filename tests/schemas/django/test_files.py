@@ -107,7 +107,7 @@ def test_file_is_an_object_of_name_and_base64(send: Any, settings: Any) -> None:
         ({"picture": PICTURE}, ["hello.txt", "48656c6c6fff", "text/plain", 6, [2, 3]]),
     ],
 )
-def test_the_procedure_receives_an_upload(
+def test_procedure_receives_an_upload(
     send: Any, sent: Any, received: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, send)

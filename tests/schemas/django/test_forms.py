@@ -103,7 +103,7 @@ def test_schema_follows_the_fields(settings: Any) -> None:
         ),
     ],
 )
-def test_schema_of_a_field(name: str, schema: Any, settings: Any) -> None:
+def test_field_schema_matches_its_row(name: str, schema: Any, settings: Any) -> None:
     serve(settings, register)
     data = served("register").input_schema["properties"]["data"]
     assert data["properties"][name] == schema
@@ -121,7 +121,7 @@ def test_schema_of_a_field(name: str, schema: Any, settings: Any) -> None:
         ({"letters": True, "email": None}, {"letters": True}),
     ],
 )
-def test_the_procedure_receives_the_valid_form(
+def test_procedure_receives_the_valid_form(
     sent: Any, cleaned: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, register)
@@ -162,7 +162,7 @@ def test_messages_of_the_form_reach_the_model(modern: CheckedClient, settings: A
     assert text_of(result) == "/data/name: {root} is taken"
 
 
-def test_a_model_form_saves(modern: CheckedClient, settings: Any) -> None:
+def test_model_form_saves(modern: CheckedClient, settings: Any) -> None:
     serve(settings, add)
     sent = {"data": {"name": "Sport", "slug": "sport"}}
     assert text_of(modern.call_tool("add", sent)) == "sport"

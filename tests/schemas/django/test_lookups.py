@@ -204,7 +204,7 @@ class GroupSerializer(Serializer):
     more = serializers.PrimaryKeyRelatedField(many=True, queryset=SECTIONS, required=False)
 
 
-def test_lists_within_lists_are_counted_together(modern: CheckedClient, settings: Any) -> None:
+def test_nested_lists_are_counted_together(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(GroupSerializer))
     group = {"of": [{"section": 1}] * 200}
     result, asked = called(modern, {"rows": [group] * 4, "more": [1] * 201})

@@ -83,12 +83,12 @@ TABLE: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "schema"), TABLE, ids=[str(hint) for hint, _ in TABLE])
-def test_schema_is_that_of_the_key(hint: Any, schema: Any, settings: Any) -> None:
+def test_model_schema_is_that_of_its_key(hint: Any, schema: Any, settings: Any) -> None:
     assert schema_of(hint, settings) == schema
 
 
 @isolate_apps("testproject.newsroom")
-def test_schema_of_a_key_of_another_kind(settings: Any) -> None:
+def test_schema_follows_the_kind_of_key(settings: Any) -> None:
     class Ticket(models.Model):
         id = models.UUIDField(primary_key=True)
 

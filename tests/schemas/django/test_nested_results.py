@@ -64,7 +64,7 @@ def section(user: Any) -> Section:
         (list[SectionPage], lambda: Section.objects.all()),
     ],
 )
-def test_a_serializer_is_a_member_of_a_result(
+def test_serializer_is_a_member_of_a_result(
     hint: Any, make: Any, section: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, make()))

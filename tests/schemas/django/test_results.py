@@ -151,6 +151,6 @@ def test_returned_value_is_not_modified(groups: Any, modern: Any, settings: Any)
     assert not isinstance(page.rows, list)
 
 
-def test_a_model_without_a_shape_is_reported(settings: Any) -> None:
+def test_model_without_a_shape_is_reported(settings: Any) -> None:
     serve(settings, giving(Group, None))
     assert len(messages("mcp_bridge.E006")) == 1

@@ -110,7 +110,7 @@ def add(data: SectionSerializer) -> str:
         ("group", {"type": "integer"}),
     ],
 )
-def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> None:
+def test_writable_field_schema_matches_its_row(name: str, schema: Any, settings: Any) -> None:
     serve(settings, order)
     assert messages("mcp_bridge.E006") == []
     data = served("order").input_schema["properties"]["data"]
@@ -129,7 +129,7 @@ def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> No
         ({"gift": {"code": "b", "count": 2}}, {"gift": {"code": "b", "count": 2}}),
     ],
 )
-def test_the_procedure_receives_the_valid_serializer(
+def test_procedure_receives_the_valid_serializer(
     sent: Any, received: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, order)
@@ -156,7 +156,7 @@ def test_errors_of_the_serializer_are_argument_errors(
     assert errors_of(modern.call_tool("order", {"data": {**GOOD, **sent}})) == expected
 
 
-def test_a_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) -> None:
+def test_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) -> None:
     serve(settings, orders)
     result = modern.call_tool("orders", {"data": [{"code": "a"}, {"code": "b", "count": 3}]})
     assert json.loads(text_of(result)) == [{"code": "a", "count": 1}, {"code": "b", "count": 3}]
@@ -164,7 +164,7 @@ def test_a_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) 
     assert errors == [("/data/1/code", "blank")]
 
 
-def test_a_model_serializer_saves(modern: CheckedClient, settings: Any) -> None:
+def test_model_serializer_saves(modern: CheckedClient, settings: Any) -> None:
     serve(settings, add)
     sent = {"data": {"name": "Sport", "slug": "sport"}}
     assert text_of(modern.call_tool("add", sent)) == "sport"
@@ -208,7 +208,7 @@ def test_schema_has_the_readable_fields(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_result_is_the_representation_of_the_serializer(
+def test_result_is_the_representation_of_the_serializer(
     many: bool, article: Any, modern: Any, settings: Any
 ) -> None:
     hint = list[ArticleSerializer] if many else ArticleSerializer

@@ -243,7 +243,7 @@ def test_sites_schema_is_enforced(
     assert errors_of(modern.call_tool("take", {"value": sent})) == expected
 
 
-def test_the_procedure_receives_the_valid_serializer(
+def test_procedure_receives_the_valid_serializer(
     spectacular: Any, modern: CheckedClient, settings: Any
 ) -> None:
     def buy(value: PurchaseSerializer) -> str:

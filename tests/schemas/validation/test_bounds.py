@@ -182,7 +182,7 @@ def test_uncheckable_value_is_an_error_logged_once(
     assert [each.levelno for each in logged] == [logging.WARNING]
 
 
-def test_a_subschema_has_one_validator_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subschema_has_one_validator_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     evolve = Bounded.evolve
 

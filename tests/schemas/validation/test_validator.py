@@ -249,7 +249,7 @@ def test_unknown_format_is_ignored() -> None:
         ({"unevaluatedProperties": False}, {"a": "x" * 9000}, "members that are not allowed"),
     ],
 )
-def test_an_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> None:
+def test_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> None:
     (line,) = sentences(schema, value)
     assert message in line
 

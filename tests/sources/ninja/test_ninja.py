@@ -106,7 +106,7 @@ def test_arguments_reach_their_places(modern: CheckedClient) -> None:
     assert called(modern, "shop_both_put", value=3) == "PUT 3"
 
 
-def test_a_file_is_uploaded(modern: CheckedClient) -> None:
+def test_file_is_uploaded(modern: CheckedClient) -> None:
     sent = {"title": "Dusk", "file": PICTURE, "file_filename": "dusk.png"}
     assert called(modern, "shop_upload", **sent) == {
         "title": "Dusk",

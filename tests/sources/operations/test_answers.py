@@ -136,7 +136,7 @@ def test_html_is_an_error_unless_documented() -> None:
     assert texts(read_answer(answer(page, kind="text/html"), tool)) == ["<html>Log in</html>"]
 
 
-def test_a_redirect_is_an_error() -> None:
+def test_redirect_is_an_error() -> None:
     assert failed(b"", 302) == "The service answered with a redirect (302 Found): not followed."
 
 

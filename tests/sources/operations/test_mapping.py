@@ -114,7 +114,7 @@ def test_operation_requiring_a_cookie_is_skipped() -> None:
         ("...", "get_v1_things_id"),
     ],
 )
-def test_an_operation_has_a_legal_name(operation_id: str | None, name: str) -> None:
+def test_operation_has_a_legal_name(operation_id: str | None, name: str) -> None:
     operation = Operation(method="get", path="/v1/things/{id}", operation_id=operation_id)
     assert operation_name(operation) == name
     assert operation_name(operation, "x_") == f"x_{name}"

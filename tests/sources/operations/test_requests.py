@@ -59,7 +59,7 @@ NESTED = {"a": {"b": 1}, "list": ["x", "y"], "rows": [{"c": True}], "none": None
         ),
     ],
 )
-def test_styles_of_query_parameters(
+def test_query_parameter_styles_are_applied(
     style: str | None, explode: bool | None, value: Any, query: str
 ) -> None:
     given = {"style": style, "explode": explode}
@@ -76,7 +76,9 @@ def test_styles_of_query_parameters(
         (True, {"R": 1, "G": 2}, "R=1,G=2", "R=1,G=2"),
     ],
 )
-def test_styles_of_paths_and_headers(explode: bool, value: Any, text: str, encoded: str) -> None:
+def test_path_and_header_styles_are_applied(
+    explode: bool, value: Any, text: str, encoded: str
+) -> None:
     data = [parameter(name, name, required=True, explode=explode) for name in ("path", "header")]
     request = mapped({"parameters": data}, "/{path}", method="get").request(
         {"path": value, "header": value}
@@ -308,7 +310,7 @@ def test_filename_without_a_file_is_refused() -> None:
     )
 
 
-def test_bytes_and_text_are_whole_bodies() -> None:
+def test_bytes_and_text_can_be_whole_bodies() -> None:
     raw = mapped(form_of("application/octet-stream", {"type": "string", "format": "binary"}))
     request = raw.request({"body": b64encode(PNG).decode()})
     assert (request.body, request.content_type) == (PNG, "application/octet-stream")

@@ -101,7 +101,7 @@ unreachable = network.unreachable
         (True, {}),
     ],
 )
-def test_schemas_become_those_of_2020_12(schema: Any, expected: Any) -> None:
+def test_schemas_are_converted_to_2020_12(schema: Any, expected: Any) -> None:
     operation = {"x-schemas": [{"type": "number"}], **json_body(of_object(member=schema))}
     kind = {"type": "string", "enum": ["a"], "title": "Kind"}
     tool = mapped(operation, **components(Kind=kind, **{"a/b c": {"type": "boolean"}}))

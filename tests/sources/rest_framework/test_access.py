@@ -216,7 +216,7 @@ def test_login_view_sets_no_cookie_and_no_session(user: Any) -> None:
     assert not result.get("isError"), text_of(result)
 
 
-def test_inactive_users_see_nothing(user: Any) -> None:
+def test_inactive_users_see_no_tools(user: Any) -> None:
     client = CheckedClient(user=user)
     assert "limits_get" in {each["name"] for each in client.list_tools()}
     user.is_active = False

@@ -102,7 +102,7 @@ def called(settings: Any, user: Any) -> Any:
     ],
     ids=str,
 )
-def test_a_body_without_a_file_arrives_unchanged(
+def test_body_without_a_file_arrives_unchanged(
     called: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     assert called(name, **arguments) == arguments
@@ -128,7 +128,7 @@ def test_json_beside_a_file_arrives_unchanged(
     assert found == {"file": "a.txt", "urgent": True, **arguments}
 
 
-def test_a_list_of_files_makes_a_form(called: Any) -> None:
+def test_list_of_files_makes_a_form(called: Any) -> None:
     assert called("keep", files=[FILE], tags=["a"], urgent=False) == {
         "tags": ["a"],
         "urgent": False,
@@ -136,7 +136,7 @@ def test_a_list_of_files_makes_a_form(called: Any) -> None:
     assert called("keep", files=[], data={"a": 1}) == {"data": {"a": 1}}
 
 
-def test_a_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
+def test_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
     result = CheckedClient(user=user).call_tool("keep", {"file_filename": "a.txt"})
     assert text_of(result).startswith("/file_filename: names a file that was not given")
 

@@ -248,7 +248,7 @@ def test_coroutine_views_answer_at_both_endpoints(
     assert result["structuredContent"] == {"user": "root"}
 
 
-def test_a_path_follows_the_language(called: Any, root: Any, settings: Any) -> None:
+def test_path_follows_the_language(called: Any, root: Any, settings: Any) -> None:
     assert called("local", word="a")["path"] == "/en/local/a/"
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
     client = CheckedClient(user=root)
@@ -357,7 +357,7 @@ def test_script_prefix_is_prepended(settings: Any, user: Any) -> None:
     assert told == {"path": "/site/prefixed/", "inner": "/prefixed/"}
 
 
-def test_a_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
+def test_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
     settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 1000
     content = b"x" * 100_000
     data = f"data:text/plain;base64,{b64encode(content).decode()}"
@@ -365,7 +365,7 @@ def test_a_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
     assert len(result["text"]) == len(content)
 
 
-def test_a_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
+def test_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
     def check(pk: int, caller: Context) -> bool:
         return pk < 10 and caller.user == user
 

@@ -349,7 +349,7 @@ OPEN = {"additionalProperties": {}}
     ],
     ids=["one", "many", "list", "nested", "declared"],
 )
-def test_an_answer_fits_its_output_schema(
+def test_answer_fits_its_output_schema(
     settings: Any, user: Any, kind: Any, value: Any, told: Any
 ) -> None:
     many = isinstance(value, list)

@@ -186,7 +186,7 @@ def test_format_conflicting_with_the_enum_is_dropped(user: Any) -> None:
     assert "format" not in made
 
 
-def test_a_filter_with_lookups_has_both_parameters(user: Any) -> None:
+def test_filter_with_lookups_has_both_parameters(user: Any) -> None:
     found = properties(user, "found")
     assert found["name"]["type"] == "string"
     assert found["name_lookup"]["enum"] == ["exact", "icontains"]

@@ -154,13 +154,13 @@ def test_view_that_raises_on_listing_is_not_a_candidate(settings: Any) -> None:
     assert message.endswith("is no candidate: not now.")
 
 
-def test_an_extra_action_does_not_inherit_a_body() -> None:
+def test_extra_action_does_not_inherit_a_body() -> None:
     assert served("article_publish").input_schema["properties"].keys() == {"slug"}
     assert served("article_retitle").input_schema["properties"].keys() == {"slug"}
     assert served("article_file").input_schema["properties"].keys() == {"slug", "shelf"}
 
 
-def test_a_view_without_a_serializer_is_reported() -> None:
+def test_view_without_a_serializer_is_reported() -> None:
     texts = messages("mcp_bridge.W072")
     assert [text.split()[0] for text in texts] == [
         *("echo_post", "limits_put", "odd_post", "session_login"),
@@ -353,7 +353,7 @@ def test_unimportable_urlconf_is_one_message(settings: Any) -> None:
     assert "no.such" in text or "no" in text
 
 
-def test_routes_of_regular_expressions(settings: Any) -> None:
+def test_regular_expression_routes_are_supported(settings: Any) -> None:
     @mcp_tool
     @api_view(["GET"])
     def thing(request: Any, **kwargs: Any) -> Response:
@@ -375,7 +375,7 @@ def test_routes_of_regular_expressions(settings: Any) -> None:
     assert any("alternatives" in text for text in texts)
 
 
-def test_nested_namespaces_and_deprecated_views(settings: Any) -> None:
+def test_nested_namespaces_and_deprecated_views_are_supported(settings: Any) -> None:
     class Things(viewsets.ViewSet):
         """Some things."""
 
