@@ -28,8 +28,8 @@ from mcp_bridge.records.rows import flush
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.revisions import SPOKEN
 
-# Slow proofs, with targets of their own: "make browser", "make faults", "make fuzz", "make pages",
-# and "make stress" (the last two are part of "make services").
+# Slow tests with separate targets: "make browser", "make faults", "make fuzz", "make pages", and
+# "make stress" (the last two are part of "make services").
 SLOW = {
     "browser": "BROWSER",
     "faults": "FAULTS",
@@ -39,31 +39,31 @@ SLOW = {
 }
 collect_ignore = [folder for folder, wanted in SLOW.items() if wanted not in os.environ]
 
-# The same values in each run, so that a red one is the work of the change that is tested: "make
-# fuzz" draws others, by its seed. A busy machine is no reason for a test to fail.
+# The same values in each run, so that a failure is due to the tested change: "make fuzz" draws
+# others, by its seed. No deadline, because the machine may be busy.
 hypothesis_settings.register_profile("bridge", derandomize="FUZZ" not in os.environ, deadline=None)
 hypothesis_settings.load_profile("bridge")
 
 TESTS = Path(__file__).parent
 WITHOUT_DATABASE = {"protocol", "schemas"}
-# Folders inside those, whose tests call by the front door.
+# Folders inside those whose tests call the endpoint.
 WITH_DATABASE = {"django", "validation"}
 
-# The requests that the live server has not answered to their end.
+# The requests that the live server has not finished answering.
 answering: set[ServerHandler] = set()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> Iterator[None]:
-    """Serve the site for a whole module: reading it anew for each test takes too long."""
-    # Anybody may call its procedures at /rpc.
+    """Serve the site for a whole module, because building it for each test takes too long."""
+    # Its procedures are public at /rpc.
     silenced = ["mcp_bridge.W033", "mcp_bridge.W035"]
     with override_settings(ROOT_URLCONF="tests.support.site", SILENCED_SYSTEM_CHECKS=silenced):
         yield
 
 
 def uses_database(path: Path) -> bool:
-    """Whether the tests of a file, by its folder, may use the database without a mark."""
+    """Return whether the tests of a file, by its folder, may use the database without a mark."""
     folders = set(path.relative_to(TESTS).parts)
     return not folders & WITHOUT_DATABASE or bool(folders & WITH_DATABASE)
 
@@ -72,13 +72,13 @@ def pytest_configure() -> None:
     """
     Make the tables of django-oauth-toolkit at once: its 22 migrations take each worker 2 seconds.
 
-    On SQLite: elsewhere the tables of users, to which those refer, have to be there before.
-    MCP_BRIDGE_TEST_WRITE is another default of AUDIT["WRITE"], with which all holds as well.
-    With WAY, "asgi" or "lane", the test clients go to the asynchronous view, or the direct lane.
-    Passwords and secrets of clients are hashed at once: Django's hasher is slow on purpose.
-    The sources of the settings are the newsroom's: all other tests begin with the default ones.
-    gRPC's own library is to say errors alone, and not that a server has ended.
-    Tests clear their cache: in a shared Redis each worker of xdist has a database of its own.
+    On SQLite only: other databases need the tables of users first, to which those refer.
+    MCP_BRIDGE_TEST_WRITE sets another default of AUDIT["WRITE"], with which all tests pass too.
+    WAY="asgi" or "lane" sends the test clients to the asynchronous view or the direct lane.
+    Passwords and client secrets are hashed with MD5, because Django's hasher is deliberately slow.
+    The sources in the settings are the newsroom's: all other tests start with the default ones.
+    gRPC's library logs only errors, and not that a server has ended.
+    Tests clear their cache, so each xdist worker has a separate database in a shared Redis.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     options = dict(settings.MCP_BRIDGE)
@@ -88,7 +88,7 @@ def pytest_configure() -> None:
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         settings.MIGRATION_MODULES = {"oauth2_provider": None}
-    # Both need the apps, which are not there yet where this file is imported.
+    # Both need the apps, which are not ready when this file is imported.
     if os.environ.get("WAY") == "lane":
         from tests.ext.lane.installed import install
 
@@ -106,7 +106,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is served depends on the owner's settings, so that every request reads the database."""
+    """Mark tests for the database: the tools served depend on rows, so every request reads them."""
     for item in items:
         if os.environ.get("WAY") == "lane":
             from tests.support import lane
@@ -115,26 +115,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip("It is of what the direct lane has not."))
         is_marked = item.get_closest_marker("django_db") is not None
         if not is_marked and uses_database(item.path):
-            # A fixture that is asked for when the test runs would come too late: pytest-django
-            # makes only the databases of marked tests.
+            # A fixture requested at run time would be too late: pytest-django creates only the
+            # databases of marked tests.
             item.add_marker(pytest.mark.django_db)
 
 
 def pytest_collection_finish() -> None:
-    """Leave all that is imported by now out of collections of garbage, which tests have many of."""
+    """Exclude all objects imported so far from garbage collection, which runs often in tests."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def no_refusals_known() -> None:
-    """A refusal that a test before has had as well would be on record once."""
+    """Forget earlier refusals, because a repeated one would not be recorded again."""
     refusals.clear()
 
 
 @pytest.fixture(autouse=True)
 def no_connections_of_threads_left() -> Iterator[None]:
-    """Close what threads of requests have opened: Django closes no database in memory."""
+    """Close connections of request threads, because Django never closes an in-memory database."""
     opened: list[tuple[Any, Any]] = []
 
     def note(connection: Any, **kwargs: Any) -> None:
@@ -155,7 +155,9 @@ def no_connections_of_threads_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def live_server(django_db_setup: None, live_server: Any) -> Iterator[Any]:
-    """Give pytest-django's, begun after the database, whose connection its threads then share."""
+    """
+    Return pytest-django's live server, started after the database, whose connection it shares.
+    """
 
     def noted(handler: ServerHandler, application: Any) -> None:
         answering.add(handler)
@@ -188,7 +190,7 @@ def pytest_runtest_teardown() -> None:
 def no_records_left(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[None]:
-    """Each file leaves the database as it was: a call from another thread would leave a record."""
+    """Restore the database after each file, because a call in another thread leaves a record."""
     yield
     if uses_database(request.node.path):
         with django_db_blocker.unblock():
@@ -200,9 +202,9 @@ def no_records_left(
 @pytest.fixture(autouse=True, scope="session")
 def first_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """
-    Have a test with transactions of its own leave the rows that the migrations made, on SQLite.
+    Restore the rows of the migrations after tests with separate transactions, on SQLite.
 
-    Django empties all tables after it, and makes each permission anew: 25 times the work.
+    Django empties all tables after such a test and recreates each permission: 25 times the work.
     """
     if connection.vendor != "sqlite":
         yield
@@ -231,7 +233,7 @@ def first_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_sessions_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """End what threads of asynchronous views keep open: PostgreSQL drops no database in use."""
+    """End connections of asynchronous views, because PostgreSQL does not drop a database in use."""
     yield
     with django_db_blocker.unblock():
         if connection.vendor == "postgresql":
@@ -245,10 +247,10 @@ def no_sessions_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object:
     """
-    Run each test, with its fixtures, in a context of its own.
+    Run each test, with its fixtures, in a separate context.
 
-    Each of Django's URL resolvers leaves a context variable for good, and asgiref copies all there
-    are each time it goes from one thread to another: after some thousand tests that is slow.
+    Each of Django's URL resolvers leaves a context variable behind, and asgiref copies all of them
+    at each change of thread, which is slow after some thousand tests.
     """
     # CPU time of the whole suite on two busy cores: 195 to 220 s with this, 244 s without.
     return copy_context().run(runner.pytest_runtest_protocol, item, nextitem)

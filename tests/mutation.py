@@ -44,13 +44,13 @@ from mutmut.utils.format_utils import (
 )
 
 COPY = Path("mutants")
-# In the copy: the mutants to try, and what came of them.
+# In the copy: the mutants to try, and their results.
 TRIED, RESULTS = "tried.json", "results.json"
-# Survivors that have been looked at.
+# Survivors that have been reviewed.
 KNOWN = Path("tests/mutants.txt")
 PROCESSES = 2
 LEAST_KILLED = 90
-# The type that a value is cast to says nothing to Python.
+# Python ignores the type in a cast.
 CAST = re.compile(r"""\bcast\((None|"[^"]*")""")
 # Tests that may fail without a mutant, and are left out.
 MOST_FAILED = 3
@@ -70,7 +70,7 @@ PYTEST = [
     "-p",
     "no:cacheprovider",
 ]
-# To write out why an assertion fails takes longer than most tests.
+# Explaining a failed assertion takes longer than most tests.
 PYTEST += ["--assert=plain", "--tb=short"]
 
 calls: set[str] = set()
@@ -231,7 +231,7 @@ def attempt(mutant: str, tests: list[int], items: list[pytest.Item], seconds: li
 
 
 def in_order(items: list[pytest.Item], noted: list[Any]) -> dict[str, list[int]]:
-    """Return the tests that call each function: of its own module first, then the quickest."""
+    """Return the tests that call each function: those of its module first, then the quickest."""
     tests: dict[str, list[int]] = defaultdict(list)
     for number, each in enumerate(noted):
         for function in each["calls"]:
@@ -248,7 +248,7 @@ def in_order(items: list[pytest.Item], noted: list[Any]) -> dict[str, list[int]]
 
 
 def try_all(mutants: list[str], items: list[pytest.Item], noted: list[Any]) -> dict[str, Any]:
-    """Try each mutant with the tests that call its function; those that killed others first."""
+    """Try each mutant with the tests that call its function, those that killed others first."""
     seconds = [each["seconds"] for each in noted]
     tests = in_order(items, noted)
     waiting, children, results = mutants[::-1], {}, {}
@@ -300,7 +300,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Try all mutants in place of running the tests, but where one is already in place."""
+    """Try all mutants instead of running the tests, unless a mutant is already active."""
     if "MUTANT_UNDER_TEST" in os.environ:
         return None
     imported = sorted(calls)
@@ -324,7 +324,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def killed_at_import(mutant: str, selection: list[str]) -> bool:
-    """Whether a test fails, or none can be collected, in a process with a mutant from the start."""
+    """Return whether a test or the collection fails if a mutant is active from the start."""
     environment = {**os.environ, "MUTANT_UNDER_TEST": mutant}
     command = [*PYTEST, "-x", *selection]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -348,7 +348,7 @@ def judged(results: dict[str, Any], changes: dict[str, str], whole: bool) -> int
             f"| {name} | {room['mutants']} | {room['killed']} | {share:.1f} | {room['by time']} |"
         )
     (COPY / "survivors.txt").write_text("\n".join(sorted(survivors)) + "\n", "utf-8")
-    # It is there once all mutants have been tried, and their survivors been looked at.
+    # The file exists once all mutants have been tried and their survivors reviewed.
     known = set(KNOWN.read_text("utf-8").splitlines()) if KNOWN.exists() else survivors
     if new := sorted(survivors - known):
         print(f"\n{len(new)} survivors that {KNOWN} does not list:", *new, sep="\n")

@@ -1,5 +1,5 @@
 """
-The rules of MCP for servers, by page of the specification, and the tests that hold them.
+The rules of MCP for servers, by page of the specification, and the tests that cover them.
 
 ``python -m tests.requirements`` prints the counts by page; with a part of an id or of a page's
 path, the rules that have it, and the tests of each.
@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-# Their tests run by targets of their own, and not each time.
+# Tests in these folders run by separate targets, not each time.
 SLOW = ("browser", "faults", "fuzz", "pages", "processes")
-# The tables of a page in the file, and what they are called in the specification.
+# The tables of a page in the file, and their names in the specification.
 KEPT = {"must": "MUST", "must_not": "MUST NOT", "should": "SHOULD"}
 
 

@@ -1,4 +1,4 @@
-"""What docs/project/architecture.md asks for, where a machine can tell."""
+"""The checkable rules of docs/project/architecture.md."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_functions_have_at_most_80_lines() -> None:
     ] == []
 
 
-def test_no_module_is_called_after_what_it_is_not_about() -> None:
+def test_modules_have_no_vague_names() -> None:
     vague = {"utils", "helpers", "managers", "handlers", "constants", "types"}
     assert [path for path in PACKAGE if path.stem in vague] == []
 
 
-def test_importing_the_package_imports_no_framework() -> None:
+def test_importing_the_package_imports_no_frameworks() -> None:
     code = (
         "import sys, mcp_bridge; print([name for name in ('django', 'modernrpc', 'pydantic') "
         "if name in sys.modules])"
@@ -61,7 +61,7 @@ def test_importing_the_package_imports_no_framework() -> None:
     assert found.stdout.strip() == "[]", found.stderr
 
 
-def test_modules_say_what_they_are() -> None:
+def test_modules_have_docstrings() -> None:
     roles = {"apps.py", "admin.py"}
     assert [
         path
@@ -80,5 +80,5 @@ def test_settings_are_documented() -> None:
 @pytest.mark.parametrize(
     "words", [r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b", "pragma: no cover", "noqa: F401"]
 )
-def test_nothing_is_left_for_later(words: str) -> None:
+def test_code_has_no_todo_comments(words: str) -> None:
     assert [path for path in PACKAGE if re.search(words, path.read_text())] == []

@@ -1,4 +1,4 @@
-"""What docs/clients/ says of clients is what the last run of ``make clients`` has seen."""
+"""The pages in docs/clients/ match the results of the last ``make clients``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.clients.roster import CLIENTS, NOT_RUN
 PAGES = Path(__file__).parents[1] / "docs" / "clients"
 
 
-def test_the_table_of_the_documentation_is_that_of_the_results() -> None:
+def test_documented_table_matches_the_results() -> None:
     written = table.PAGE.read_text().split(table.BEGIN)[1].split(table.END)[0]
     assert written == table.rendered()
 
@@ -24,7 +24,7 @@ def test_every_client_has_results_of_its_pinned_version() -> None:
     assert stored == {client.name: pinned[client.package] for client in CLIENTS}
 
 
-def test_every_client_has_a_page_and_says_so_where_it_is_not_run() -> None:
+def test_every_client_has_a_page() -> None:
     run = {client.page for client in CLIENTS}
     not_run = {page for _, page, _ in NOT_RUN}
     assert {path.stem for path in PAGES.glob("*.md")} == run | not_run | {"README"}
@@ -36,7 +36,7 @@ def read(page: str) -> str:
     return (PAGES / f"{page}.md").read_text()
 
 
-def test_the_comparison_finds_what_a_converter_has_lost() -> None:
+def test_comparison_finds_losses_of_a_converter() -> None:
     given = {
         "type": "object",
         "properties": {

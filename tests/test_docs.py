@@ -147,7 +147,7 @@ def test_rpc_site_works_as_documented(site: Path) -> None:
     ]
 
 
-def test_rpc_site_needs_no_setting_and_is_checked(site: Path) -> None:
+def test_rpc_site_passes_checks_without_settings(site: Path) -> None:
     (site / "at_rpc.py").write_text(
         "from settings import *\ndel MCP_BRIDGE\nROOT_URLCONF = 'own'\n"
     )

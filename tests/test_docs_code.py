@@ -1,4 +1,4 @@
-"""The code in docs/, served and called as it stands there; and where its links lead."""
+"""The code in docs/ is served and called unchanged, and the links have targets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.toolsets import serve_toolsets
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/**/*.md")}
-# These are read on the package index and on GitHub too, so that their links are absolute.
+# These are also read on the package index and on GitHub, so their links are absolute.
 OUTSIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES |= {name: (ROOT / name).read_text() for name in OUTSIDE}
 PAGE = re.compile(r"docs/[\w/-]+\.md")
@@ -45,14 +45,14 @@ FORM = {"elicitation": {}}
 
 
 def block(page: str, part: str, kind: str = "python") -> str:
-    """The text of the one block of that kind on a page of docs/ that has this part in it."""
+    """Return the text of the only block of that kind on a page of docs/ with this part in it."""
     blocks = [each for each in BLOCK.finditer(PAGES[f"docs/{page}.md"]) if each["kind"] == kind]
     (found,) = [each["text"] for each in blocks if part in each["text"]]
     return found
 
 
 def run(page: str, part: str) -> dict[str, Any]:
-    """The names that such a block of Python makes, run as a module of its own."""
+    """Return the names that a block of Python defines, run as a separate module."""
     names: dict[str, Any] = {"__name__": f"docs.{page}"}
     code = compile(block(page, part), f"docs/{page}.md", "exec", dont_inherit=True)
     exec(code, names)
@@ -60,7 +60,7 @@ def run(page: str, part: str) -> dict[str, Any]:
 
 
 def quotes(page: str, part: str, told: str) -> bool:
-    """Whether a page quotes what a model was told, but for line breaks, host and numbers."""
+    """Return whether a page quotes a model's text, except for line breaks, host and numbers."""
     varying = re.compile(r"\s+|https?://[\w.]+|\d+")
     return bool(varying.sub(" ", block(page, part, kind="")).strip() == varying.sub(" ", told))
 
@@ -88,12 +88,12 @@ def accepted(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-def test_every_block_is_of_its_kind() -> None:
+def test_every_block_is_valid_code_of_its_kind() -> None:
     for page, text in PAGES.items():
         for each in BLOCK.finditer(text):
             if each["kind"] == "python":
                 code = compile(dedent(each["text"]), page, "exec", ast.PyCF_ONLY_AST)
-                # A formatter makes a tuple of a line that ends in a comma.
+                # A line that ends in a comma is a tuple.
                 lines = [line.value for line in code.body if isinstance(line, ast.Expr)]
                 assert not any(isinstance(line, ast.Tuple) for line in lines), page
             elif each["kind"] == "json":
@@ -113,7 +113,7 @@ SETTINGS_BLOCKS = [
     SETTINGS_BLOCKS,
     ids=[f"{page} {n}" for n, (page, _) in enumerate(SETTINGS_BLOCKS)],
 )
-def test_block_of_settings_stands_by_itself(
+def test_block_of_settings_is_self_contained(
     page: str, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # A package that is not installed here.
@@ -121,14 +121,14 @@ def test_block_of_settings_stands_by_itself(
     vars(cors)["default_headers"] = ("accept",)
     monkeypatch.setitem(sys.modules, "corsheaders.defaults", cors)
     monkeypatch.setitem(sys.modules, "corsheaders", ModuleType("corsheaders"))
-    # What startproject writes.
+    # The settings that startproject writes.
     (tmp_path / "oidc.pem").touch()
     names: dict[str, Any] = {"BASE_DIR": tmp_path, "INSTALLED_APPS": [], "MIDDLEWARE": []}
     names |= {"__name__": "settings", "__file__": str(tmp_path / "settings.py")}
     exec(compile(text, page, "exec", dont_inherit=True), names)
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     lost = []
     for page, text in PAGES.items():
         for link in LINK.finditer(text):
@@ -140,7 +140,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def pages_at(text: str) -> list[tuple[Path, str | None]]:
-    """The page and the anchor of each address of the documentation in a text."""
+    """Return the page and the anchor of each address of the documentation in a text."""
     found = []
     for each in ADDRESS.finditer(text):
         page = ROOT / "docs" / each["page"].rstrip("/")
@@ -152,7 +152,7 @@ def pages_at(text: str) -> list[tuple[Path, str | None]]:
 
 
 @pytest.mark.parametrize("page", OUTSIDE)
-def test_addresses_of_the_documentation_lead_to_its_pages(page: str) -> None:
+def test_documentation_addresses_lead_to_pages(page: str) -> None:
     for target, anchor in pages_at(PAGES[page]):
         assert not anchor or anchor in anchors(target), (target, anchor)
 
@@ -181,7 +181,7 @@ def test_hints_lead_to_the_public_documentation() -> None:
 
 
 def documenting(tree: ast.Module) -> list[Any]:
-    """The nodes that may have a docstring."""
+    """Return the nodes that may have a docstring."""
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     return [each for each in ast.walk(tree) if isinstance(each, kinds)]
 
@@ -198,7 +198,7 @@ def anchors(page: Path) -> set[str]:
     }
 
 
-def test_access_asks_the_predicate_and_about_the_object(user: Any, settings: Any) -> None:
+def test_access_checks_predicate_and_object(user: Any, settings: Any) -> None:
     server = RpcServer(register_system_procedures=False)
     code = compile(
         block("access/permissions", "def is_staff"),
@@ -229,7 +229,7 @@ def test_access_asks_the_predicate_and_about_the_object(user: Any, settings: Any
     assert set(Group.objects.values_list("name", flat=True)) == {"desk", "x"}
 
 
-def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
+def test_confirmation_deletes_after_approval(user: Any, settings: Any) -> None:
     user.user_permissions.add(Permission.objects.get(codename="delete_article"))
     offer(settings, run("access/confirmation", "def delete_article")["delete_article"])
     form, article = CheckedClient(user=user, capabilities=FORM), {"slug": "a"}
@@ -245,9 +245,7 @@ def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     assert quotes("access/confirmation", "a person refused", told)
 
 
-def test_confirmation_names_the_command_of_a_site_without_the_admin(
-    user: Any, settings: Any
-) -> None:
+def test_confirmation_names_the_command_without_the_admin(user: Any, settings: Any) -> None:
     procedure = mcp_tool(confirm=True)(
         run("access/confirmation", "def delete_article")["delete_article"]
     )
@@ -257,7 +255,7 @@ def test_confirmation_names_the_command_of_a_site_without_the_admin(
     assert quotes("access/confirmation", "mcp_pending approve 7", told)
 
 
-def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any) -> None:
+def test_confirmation_refuses_before_asking(user: Any, settings: Any) -> None:
     offer(settings, run("access/confirmation", "def dissolve")["dissolve"])
     group = Group.objects.create(name="press")
     client, press = CheckedClient(user=user, capabilities=FORM), {"group": "press"}
@@ -268,7 +266,7 @@ def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any
     assert not Group.objects.exists()
 
 
-def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
+def test_confirmation_books_the_answered_seats(user: Any, settings: Any) -> None:
     offer(settings, run("access/elicitation", "def book")["book"])
     client, train = CheckedClient(user=user, capabilities=FORM), {"train": "IC 1"}
     assert text_of(rounds(client, "book", train, [accepted(seats=2)])) == "2 seats on IC 1."
@@ -280,7 +278,7 @@ def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
         CheckedClient(user=user).call_tool("book", train)
 
 
-def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
+def test_confirmation_signs_a_contract(user: Any, settings: Any) -> None:
     offer(settings, run("access/elicitation", "def sign")["sign"])
     client = CheckedClient(user=user, capabilities={"elicitation": {"url": {}}, "sampling": {}})
     content = {"type": "text", "text": "All is well."}
@@ -293,7 +291,7 @@ def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
         CheckedClient(user=user, capabilities=FORM).call_tool("sign", {"contract": 7})
 
 
-def test_extending_asks_for_a_size_and_for_roots(user: Any, settings: Any) -> None:
+def test_extending_requests_a_size_and_roots(user: Any, settings: Any) -> None:
     order, projects = (
         run("reference/extending", "def order")["order"],
         run("reference/extending", "def projects"),
@@ -308,7 +306,7 @@ def test_extending_asks_for_a_size_and_for_roots(user: Any, settings: Any) -> No
     assert said["structuredContent"] == {"result": ["file:///home/ada"]}
 
 
-def test_extending_hears_every_signal(
+def test_extending_receives_every_signal(
     user: Any, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve(settings, look, read_only=True)
@@ -351,14 +349,14 @@ def look(word: str) -> str:
 
 
 def disconnect(names: dict[str, Any]) -> None:
-    """End what a block has begun to listen to."""
+    """Disconnect the receivers that a block has connected."""
     for name, heard in vars(signals).items():
         if name.startswith("tool"):
             for each in names.values():
                 heard.disconnect(each)
 
 
-def test_audit_hides_what_the_code_marks(user: Any, settings: Any) -> None:
+def test_audit_hides_marked_values(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     offer(settings, run("operate/call-log", "def connect")["connect"])
     CheckedClient(user=user).call_tool("connect", {"key": "k-1", "door": "d-1"})
@@ -375,7 +373,7 @@ def pay(my_iban: str, sum: int) -> None:
     """Pay a sum."""
 
 
-def test_throttling_tells_the_model_when_to_retry(user: Any, settings: Any) -> None:
+def test_throttling_returns_when_to_retry(user: Any, settings: Any) -> None:
     cache.clear()
     offer(settings, run("access/throttling", "def send_newsletter")["send_newsletter"])
     client, subject = CheckedClient(user=user), {"subject": "News"}
@@ -393,7 +391,7 @@ def test_testing_serves_one_tool(user: Any, settings: Any) -> None:
     run("reference/testing", "def greet")["test_greeting"](user, settings)
 
 
-def test_throttling_settings_and_class_are_taken(settings: Any) -> None:
+def test_throttling_settings_and_class_are_valid(settings: Any) -> None:
     def delete() -> None:
         """Delete all articles."""
 
@@ -412,7 +410,7 @@ def test_throttling_settings_and_class_are_taken(settings: Any) -> None:
     assert throttle().get_caller(None) == ("site", "")
 
 
-def test_toolsets_of_the_page_have_the_tools_that_it_says(settings: Any, user: Any) -> None:
+def test_toolsets_have_the_documented_tools(settings: Any, user: Any) -> None:
     def articles_get() -> str:
         """Read an article."""
         return ""

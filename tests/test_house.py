@@ -1,4 +1,4 @@
-"""The layout of the package: its rooms, their sizes, and the names that they give away."""
+"""The layout of the package: its subpackages, their sizes, and their public names."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PACKAGE = Path(mcp_bridge.__file__).parent
 place, database = apart.place, apart.database
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# A file stands at the top only if Django, pytest or a user names it.
+# A file is at the top level only if Django, pytest or a user names it.
 TOP = {
     *("__init__.py", "apps.py", "conf.py", "elicitation.py", "exceptions.py", "py.typed"),
     *("signals.py", "urls.py", "urls_async.py", "views.py"),
     *("locale", "migrations", "static", "templates"),
 }
-# The lines of code that each room may have: whoever raises one lowers another in the same commit.
+# The limit of lines of code for each subpackage: a commit that raises one lowers another.
 ROOMS: dict[str, int] = {
     "access": 754,
     "admin": 2_627,
@@ -63,7 +63,7 @@ ROOMS: dict[str, int] = {
     "top": 573,
     "transports": 232,
 }
-# The packages inside each room.
+# The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
     "ext": {
         *("grpc", "grpc/management", "grpc/management/commands", "jwt", "lane"),
@@ -76,7 +76,7 @@ INSIDE: dict[str, set[str]] = {
     "tokens": {"management", "management/commands", "migrations"},
 }
 
-# Of all lines, but for migrations.
+# All lines except migrations.
 MOST_LINES = 31_600
 MOST_LINES_OF_CORE = 28_200
 MOST_IMPORTS = 12
@@ -159,7 +159,7 @@ WHOLLY_PUBLIC = [
 
 
 def packages_in(folder: Path) -> set[str]:
-    """The folders with modules below a folder, at any depth."""
+    """Return the folders with modules below a folder, at any depth."""
     found = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
     return found - {"."}
 
@@ -173,7 +173,7 @@ MODULES = {module_name(path): path for path in FILES}
 
 
 def imported_in(text: str) -> set[str]:
-    """The modules of the package that the text of a module imports, wherever in it."""
+    """Return the modules of the package that the text of a module imports, wherever in it."""
     imported = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -187,7 +187,7 @@ def imported_in(text: str) -> set[str]:
 
 
 def exported_by(name: str) -> list[str]:
-    """The names in a module's __all__, or the public ones that it defines."""
+    """Return the names in a module's __all__, or the public ones that it defines."""
     module = importlib.import_module(name)
     if hasattr(module, "__all__"):
         return sorted(module.__all__)
@@ -201,7 +201,7 @@ def exported_by(name: str) -> list[str]:
 
 
 def code_lines(text: str) -> Iterator[list[tokenize.TokenInfo]]:
-    """The tokens of each line that holds code, and not only a comment or a docstring."""
+    """Yield the tokens of each line that holds code, and not only a comment or a docstring."""
     lines: dict[int, list[tokenize.TokenInfo]] = {}
     nothing = {
         *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -220,7 +220,7 @@ def code_lines(text: str) -> Iterator[list[tokenize.TokenInfo]]:
 
 
 def modules_called(function: Callable[[], object]) -> list[str]:
-    """The modules of the package, but for its test client, whose code runs: one for each call."""
+    """Return the package's modules whose code runs, except the test client: one for each call."""
     modules: list[str] = []
     known = {str(path): name for name, path in MODULES.items() if "testing" not in path.parts}
 
@@ -242,18 +242,18 @@ def room_of(path: Path) -> str:
     return parts[0] if len(parts) > 1 else "top"
 
 
-def test_the_top_floor_and_the_rooms_are_as_listed() -> None:
+def test_top_level_files_and_packages_are_as_listed() -> None:
     found = {path.name for path in PACKAGE.iterdir() if path.name != "__pycache__"}
     assert found == TOP | ROOMS.keys() - {"top"}
 
 
-def test_each_room_holds_the_packages_that_are_listed() -> None:
+def test_subpackages_are_as_listed() -> None:
     found = {name: packages_in(PACKAGE / name) for name in ROOMS if name != "top"}
     assert {name: inside for name, inside in found.items() if inside} == INSIDE
     assert packages_in(PACKAGE / "static") | packages_in(PACKAGE / "templates") == set()
 
 
-def test_no_room_has_more_lines_of_code_than_its_ceiling() -> None:
+def test_packages_do_not_exceed_their_line_limits() -> None:
     lines = Counter[str]()
     for path in FILES:
         if "migrations" not in path.parts:
@@ -263,7 +263,7 @@ def test_no_room_has_more_lines_of_code_than_its_ceiling() -> None:
 
 
 @pytest.mark.alone
-def test_the_core_stands_without_ext(tmp_path: Path) -> None:
+def test_core_does_not_import_ext(tmp_path: Path) -> None:
     """None of ext imports another one ([importlinter]), so that each can go alone."""
     for folder in ("mcp_bridge", "testproject", "tests", "docs", "benchmarks"):
         skipped = shutil.ignore_patterns("__pycache__", "node_modules", ".venv*")
@@ -303,7 +303,7 @@ def test_the_core_stands_without_ext(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_the_package_and_its_core_have_bounded_lines() -> None:
+def test_package_and_core_have_bounded_lines() -> None:
     lines = Counter[str]()
     for path in FILES:
         if "migrations" not in path.parts:
@@ -319,12 +319,12 @@ def test_each_folder_with_modules_is_a_package() -> None:
     assert [each for each in sorted(folders) if not (each / "__init__.py").exists()] == []
 
 
-def test_a_module_imports_at_most_12_others_of_the_package() -> None:
+def test_modules_import_at_most_12_others() -> None:
     counts = {name: len(imported_in(path.read_text()) - {name}) for name, path in MODULES.items()}
     assert {name: count for name, count in counts.items() if count > MOST_IMPORTS} == {}
 
 
-def test_imports_are_found_wherever_they_stand() -> None:
+def test_imports_are_found_anywhere_in_a_module() -> None:
     text = """
 import mcp_bridge.conf, json
 from mcp_bridge import mcp_tool
@@ -344,7 +344,7 @@ def late():
     }
 
 
-def test_fewer_than_5_of_100_lines_of_code_say_any() -> None:
+def test_fewer_than_5_percent_of_lines_use_any() -> None:
     lines = [line for path in FILES for line in code_lines(path.read_text())]
     said = sum(token.string == "Any" for line in lines for token in line)
     assert said * 100 < MOST_ANY_IN_100_LINES * len(lines), f"{said} in {len(lines)} lines"
@@ -362,7 +362,7 @@ def test_public_names_are_pinned(module: str) -> None:
 
 
 def path_of(client: MCPClient, name: str) -> tuple[set[str], int]:
-    """The modules through which a call of a tool goes, and how often another one takes over."""
+    """Return the modules that a call of a tool passes, and the number of changes between them."""
     client.call_tool(name, {"a": 1, "b": 2})
     message = client.message("tools/call", name=name, arguments={"a": 1, "b": 2})
     body, headers = dumps(message), client.mirrored(message)
@@ -371,10 +371,10 @@ def path_of(client: MCPClient, name: str) -> tuple[set[str], int]:
     return set(called), sum(one != other for one, other in pairwise(called))
 
 
-# A request is in no transaction, as most tests are.
+# Requests, unlike most tests, do not have a transaction.
 @pytest.mark.django_db(transaction=True, databases=["default", "apart"])
 @pytest.mark.usefixtures("database")
-def test_a_call_goes_through_few_modules(settings: Any, user: Any) -> None:
+def test_call_passes_few_modules(settings: Any, user: Any) -> None:
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
@@ -388,7 +388,7 @@ def test_a_call_goes_through_few_modules(settings: Any, user: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_write_with_a_token_changes_modules_seldom(settings: Any, user: Any) -> None:
+def test_write_with_a_token_passes_few_modules(settings: Any, user: Any) -> None:
     def add(a: int, b: int) -> int:
         """Add two numbers, and write down the sum."""
         return int(Group.objects.get_or_create(pk=a + b, defaults={"name": "sum"})[0].pk)

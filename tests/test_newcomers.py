@@ -1,4 +1,4 @@
-"""The messages for somebody who has forgotten a step of the installation."""
+"""Messages for a forgotten step of the installation."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ print(response.status_code, response.json()["error"]["message"])
 """
 
 
-def test_who_forgot_to_migrate_is_told_so() -> None:
+def test_missing_migrations_are_reported() -> None:
     status, out, err = try_python("-c", UNMIGRATED)
     assert status == 0, err
     assert "503 The server cannot reach its database just now" in out
     output, log = out.split("commands done")
-    # Nothing in the output of a command that others read but its error, on the other stream.
+    # The output, which programs may parse, is empty; the error is on the other stream.
     assert output == "exit 1\n"
     assert err.strip().endswith("run `manage.py migrate` first.")
     assert "ERROR:mcp_bridge.calls:The database is unavailable" in log
     assert "no such table" in log
 
 
-def test_other_errors_of_the_database_are_left_as_they_are() -> None:
+def test_other_database_errors_are_unchanged() -> None:
     class Command(TablesCommand):
         def handle(self, *args: Any, **options: Any) -> None:
             raise OperationalError("database is locked")
@@ -107,9 +107,7 @@ else:
         ("mcp_bridge.oauth.urls", ["mcp_bridge"], "mcp_bridge.oauth"),
     ],
 )
-def test_an_app_that_is_not_installed_is_named(
-    module: str, installed: list[str], missing: str
-) -> None:
+def test_missing_app_is_named(module: str, installed: list[str], missing: str) -> None:
     status, _, err = try_python("-c", INCOMPLETE, module, *installed)
     assert status == 1
     assert err.strip().splitlines()[-1] == (
@@ -118,7 +116,7 @@ def test_an_app_that_is_not_installed_is_named(
     )
 
 
-def test_a_token_that_is_not_sent_as_a_bearer_token_is_told_how(settings: Any) -> None:
+def test_token_without_the_bearer_scheme_gets_a_hint(settings: Any) -> None:
     route(settings)
     for header in ("Token mcp_abc", "mcp_abc", "Basic YTpi", "Bearermcp_abc"):
         response = Client().get("/mcp/tools/list", headers={"Authorization": header})

@@ -1,4 +1,4 @@
-"""The package as it is built: what an installer and the package index get."""
+"""The built package, as an installer and the package index receive it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from mcp_bridge.conf import DOCUMENTATION
 
 ROOT = Path(__file__).resolve().parent.parent
-# What a checkout has of its own, and what make, the tests and the tools leave in it.
+# Files of a checkout only, and those that make, the tests and the tools leave in it.
 LOCAL = shutil.ignore_patterns(
     *(".git", ".venv*", ".tox", ".*_cache", ".conformance", ".coverage", ".hypothesis"),
     *(
@@ -35,7 +35,7 @@ LOCAL = shutil.ignore_patterns(
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution, and the wheel that was built of it."""
+    """A folder with the source distribution, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT, folder / "source", ignore=LOCAL)
     done = subprocess.run(
@@ -81,26 +81,26 @@ def files(*folders: str) -> set[str]:
 
 
 @pytest.mark.alone
-def test_the_source_has_the_documentation_the_changes_and_the_tests(in_source: set[str]) -> None:
+def test_sdist_has_documentation_changelog_and_tests(in_source: set[str]) -> None:
     wanted = files("docs", "mcp_bridge", "testproject", "tests")
     documents = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"}
     named = {*documents, "Makefile", "manage.py", "mkdocs.yml", "setup.cfg"}
     assert sorted((wanted | named) - in_source) == []
 
 
-def test_the_wheel_has_the_app_and_nothing_else(in_wheel: set[str]) -> None:
+def test_wheel_has_only_the_app(in_wheel: set[str]) -> None:
     installed = {name for name in in_wheel if ".dist-info/" not in name}
     assert installed == files("mcp_bridge")
 
 
-def test_the_description_links_to_addresses_alone(metadata: Message) -> None:
+def test_description_has_only_absolute_links(metadata: Message) -> None:
     description = str(metadata.get_payload())
     links = re.findall(r"\]\(([^)]*)\)|^\[[^]]+\]: (.*)$", description, re.MULTILINE)
     assert len(links) > 10
     assert [each for each in map("".join, links) if not each.startswith("https://")] == []
 
 
-def test_the_package_says_where_its_project_is(metadata: Message) -> None:
+def test_package_has_project_urls(metadata: Message) -> None:
     urls = dict(each.split(", ") for each in metadata.get_all("Project-URL", []))
     assert urls.keys() == {"Documentation", "Changes", "Source", "Issues"}
     assert urls.pop("Documentation") == DOCUMENTATION

@@ -64,7 +64,7 @@ DOCUMENTATION = (Path(__file__).parent.parent / "docs" / "reference" / "settings
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_every_key_has_a_sentence_a_type_and_a_default(key: str) -> None:
+def test_every_key_has_sentence_type_and_default(key: str) -> None:
     assert isinstance(vars(Conf)[key], cached_property)
     _, _, sentences = DOCUMENTATION.partition(f"### `{key}`\nDefault: ")
     assert sentences.partition("\n\n")[0].rstrip().endswith((".", ":"))
@@ -79,11 +79,11 @@ def test_every_property_reads_the_key_of_its_name(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", DEFAULTS)
-def test_defaults_are_those_that_were_decided(key: str) -> None:
+def test_defaults_are_the_expected_ones(key: str) -> None:
     assert getattr(conf, key) == DEFAULTS[key]
 
 
-def test_defaults_hold_without_the_setting(settings: Any) -> None:
+def test_defaults_apply_without_the_setting(settings: Any) -> None:
     del settings.MCP_BRIDGE
     assert {key: getattr(conf, key) for key in DEFAULTS} == DEFAULTS
     assert set(KEYS) - set(DEFAULTS) == {"SERVER_INFO"}
@@ -102,9 +102,7 @@ AUDIT = {
 
 
 @pytest.mark.parametrize("given", [None, {}, {"ANOTHER": 1}])
-def test_keys_of_audit_have_defaults_that_the_documentation_names(
-    given: Any, settings: Any
-) -> None:
+def test_audit_keys_have_documented_defaults(given: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": given}
     assert {key: getattr(conf.audit, key) for key in inspect.get_annotations(Audit)} == AUDIT
     for key, value in AUDIT.items():
@@ -113,33 +111,33 @@ def test_keys_of_audit_have_defaults_that_the_documentation_names(
 
 
 @pytest.mark.parametrize("key", AUDIT)
-def test_a_given_key_of_audit_is_read_when_it_is_used(key: str) -> None:
+def test_audit_key_is_read_when_used(key: str) -> None:
     with override_settings(MCP_BRIDGE={"AUDIT": {key: (mark := object())}}):
         assert getattr(conf.audit, key) is mark
     assert getattr(conf.audit, key) == AUDIT[key]
 
 
 @pytest.mark.parametrize("key", DEFAULTS)
-def test_a_given_value_is_read_when_it_is_used(key: str) -> None:
+def test_value_is_read_when_used(key: str) -> None:
     with override_settings(MCP_BRIDGE={key: (mark := object())}):
         assert getattr(conf, key) is mark
     assert getattr(conf, key) == DEFAULTS[key]
 
 
-def test_server_info_is_complete_whatever_is_given(modern: CheckedClient, settings: Any) -> None:
+def test_server_info_is_always_complete(modern: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"SERVER_INFO": {"name": "newsroom"}}
     (info,) = modern.post("tools/list")["_meta"].values()
     assert info["name"] == "newsroom"
     assert info["version"]
 
 
-def test_page_size_holds_at_once(modern: CheckedClient) -> None:
+def test_page_size_applies_at_once(modern: CheckedClient) -> None:
     with override_settings(MCP_BRIDGE={"PAGE_SIZE": 2}):
         assert len(modern.post("tools/list")["tools"]) == 2
     assert len(modern.post("tools/list")["tools"]) == len(TOOLS)
 
 
-def test_tool_name_style_holds_at_once(modern: CheckedClient) -> None:
+def test_tool_name_style_applies_at_once(modern: CheckedClient) -> None:
     with override_settings(MCP_BRIDGE={"TOOL_NAME_STYLE": "dotted"}):
         assert "shop.orders.find" in names()
         assert text_of(modern.call_tool("shop.orders.find", {"limit": 1})) == '["None"]'
@@ -147,21 +145,21 @@ def test_tool_name_style_holds_at_once(modern: CheckedClient) -> None:
         modern.call_tool("shop.orders.find")
 
 
-def test_largest_body_holds_at_once(modern: CheckedClient) -> None:
+def test_largest_body_applies_at_once(modern: CheckedClient) -> None:
     with override_settings(MCP_BRIDGE={"MAX_BODY_BYTES": 100}), pytest.raises(MCPError):
         modern.call_tool("echo", {"text": "x" * 100})
     assert modern.response.status_code == 413
     assert modern.call_tool("echo", {"text": "x" * 100})["isError"] is False
 
 
-def test_urlconf_holds_at_once(settings: Any, modern: CheckedClient) -> None:
+def test_urlconf_applies_at_once(settings: Any, modern: CheckedClient) -> None:
     assert "add" in names()
     with override_settings(ROOT_URLCONF="mcp_bridge.urls"):
         assert modern.list_tools() == []
     assert "add" in names()
 
 
-def test_other_settings_leave_the_tools_as_they_are(settings: Any) -> None:
+def test_other_settings_do_not_rebuild_the_tools(settings: Any) -> None:
     before = registry.snapshot
     settings.TIME_ZONE = "Europe/Berlin"
     assert registry.snapshot is before

@@ -1,4 +1,4 @@
-"""Nothing of the site changes by being bridged: neither /rpc, nor classes, nor settings."""
+"""The package changes nothing of the site: neither /rpc, nor classes, nor settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def later(word: str, rpc: RpcRequestContext) -> list[str]:
 
 
 def copied(function: Any) -> Any:
-    """Another function of the same code, so that a mark is on one of them alone."""
+    """Return another function of the same code, so that only one of them is marked."""
     copy = FunctionType(function.__code__, function.__globals__, argdefs=function.__defaults__)
     functools.update_wrapper(copy, function, updated=())
     del copy.__wrapped__  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def copied(function: Any) -> Any:
 
 
 def build(mark: Mark) -> RpcServer:
-    """A server of many procedures, with or without marks."""
+    """Return a server of many procedures, with or without marks."""
     server, namespace = RpcServer(), RpcNamespace()
     server.register_procedure(mark(copied(add)))
     mark(server.register_procedure(copied(refuse), name="fails.rpc"))
@@ -128,7 +128,9 @@ def answers(server: RpcServer, settings: Any, **headers: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Name": "ada"}])
-def test_rpc_answers_byte_for_byte_as_without_marks(headers: dict[str, str], settings: Any) -> None:
+def test_rpc_answers_are_byte_identical_without_marks(
+    headers: dict[str, str], settings: Any
+) -> None:
     expected = answers(PLAIN, settings, **headers)
     for mark in MARKS:
         assert answers(build(mark), settings, **headers) == expected
@@ -185,7 +187,7 @@ print("untouched")
 """
 
 
-def test_no_class_and_no_setting_is_changed() -> None:
+def test_classes_and_settings_are_unchanged() -> None:
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What docs/reference/upgrading.md promises is there, and the list is whole."""
+"""The public names of docs/reference/upgrading.md exist, and the list is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.test_house import PUBLIC
 PAGE = PAGES["docs/reference/upgrading.md"]
 
 
-def test_what_is_public_is_imported_as_the_page_has_it() -> None:
+def test_documented_public_names_can_be_imported() -> None:
     imported = {
         key: value for key, value in run("reference/upgrading", "elicit").items() if key[0] != "_"
     }
@@ -30,7 +30,7 @@ def test_what_is_public_is_imported_as_the_page_has_it() -> None:
     assert sorted(name for name in PUBLIC if name not in PAGE) == []
 
 
-def test_addresses_have_the_names_that_the_page_has(settings: Any) -> None:
+def test_urls_have_the_documented_names(settings: Any) -> None:
     own = path("mcp/tokens/", include("mcp_bridge.tokens.urls"))
     route(settings, path("admin/", admin.site.urls), own)
     rows = dict(re.findall(r"^\| `([\w:-]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
@@ -47,7 +47,7 @@ def test_addresses_have_the_names_that_the_page_has(settings: Any) -> None:
         assert address.startswith("/admin/") or f"`{address}`" in page
 
 
-def test_commands_permissions_and_tables_are_there() -> None:
+def test_documented_commands_permissions_and_tables_exist() -> None:
     commands = {name for name, app in get_commands().items() if app.startswith("mcp_bridge")}
     assert sorted(name for name in commands if f"`{name}`" not in PAGE) == []
     named = re.findall(r"`(mcp_bridge\w*)\.((?:add|change|view|issue)_\w+)`", PAGE)

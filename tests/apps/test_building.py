@@ -1,4 +1,4 @@
-"""When tools are made: with the first request, or with BUILD at "eager" when the process starts."""
+"""Tools are built with the first request, or at process start if BUILD is "eager"."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def start(folder: Path, build: str, program: str) -> list[str]:
         ("eager", "/usr/lib/django/__main__.py", False),
     ],
 )
-def test_tools_are_made_when_the_site_says_and_serve_alike(
+def test_build_setting_decides_when_tools_are_built(
     tmp_path: Path, build: str, program: str, is_built: bool
 ) -> None:
     read, *rest = start(tmp_path, build, program)

@@ -1,4 +1,4 @@
-"""What the pages, the command and the documents tell people to enter in a client is the same."""
+"""The pages, the command and the documents show the same steps to connect a client."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def steps(key: str) -> list[str]:
 
 
 @pytest.mark.parametrize("key", [each.key for each in CLIENTS if each.key != "curl"])
-def test_the_documents_tell_the_same(key: str) -> None:
+def test_documents_match_the_printed_steps(key: str) -> None:
     page = (DOCS / f"{key}.md").read_text()
     for code in steps(key):
         assert code in page
 
 
-def test_what_is_to_be_a_file_can_be_read() -> None:
+def test_configuration_files_are_valid() -> None:
     for key in ("claude-desktop", "cursor", "gemini-cli", "inspector"):
         assert json.loads(steps(key)[0])["mcpServers"].keys() == {"newsroom"}
     assert json.loads(steps("vs-code")[0])["servers"]["newsroom"]["url"] == URL
@@ -61,23 +61,21 @@ def test_what_is_to_be_a_file_can_be_read() -> None:
     ("name", "variable"),
     [("La Rédaction!", "LA_R_DACTION_TOKEN"), ("新聞", "SITE_TOKEN"), ("a\"'b", "A_B_TOKEN")],
 )
-def test_any_name_of_a_server_is_one_that_clients_take(
-    name: str, variable: str, settings: Any
-) -> None:
+def test_server_names_are_made_valid_for_clients(name: str, variable: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SERVER_INFO": {"name": name}}
     (server,) = json.loads(steps("cursor")[0])["mcpServers"]
     assert server.replace("-", "_").upper() + "_TOKEN" == variable
     assert steps("codex")[1] == f"{variable}=TOKEN codex"
 
 
-def test_a_client_that_logs_in_is_given_no_token() -> None:
+def test_oauth_client_steps_contain_no_token() -> None:
     found = Connection(URL, has_login=True).clients
     assert {each.client.key for each in found} >= {"claude-code", "cursor", "vs-code"}
     assert "oken" not in " ".join(step.code for each in found for step in each.login)
     assert not any(each.token for each in found)
 
 
-def test_a_link_adds_the_server_to_cursor() -> None:
+def test_link_adds_the_server_to_cursor() -> None:
     link = urlsplit(way_of("cursor", has_login=True).install)
     assert (link.scheme, link.netloc) == ("cursor", "anysphere.cursor-deeplink")
     assert link.path == "/mcp/install"
@@ -86,7 +84,7 @@ def test_a_link_adds_the_server_to_cursor() -> None:
     assert json.loads(b64decode(sent["config"][0])) == {"url": URL}
 
 
-def test_a_link_adds_the_server_to_vs_code() -> None:
+def test_link_adds_the_server_to_vs_code() -> None:
     logs_in, sends = (way_of("vs-code", **each).install for each in (LOGIN, {"secret": TOKEN}))
     scheme, _, config = logs_in.partition("vscode:mcp/install?")
     assert (scheme, json.loads(unquote(config))) == ("", {**SERVER, "name": "newsroom"})
@@ -95,7 +93,7 @@ def test_a_link_adds_the_server_to_vs_code() -> None:
     assert config["inputs"][0]["password"]
 
 
-def test_the_address_is_that_of_the_request_or_of_the_settings(settings: Any) -> None:
+def test_address_comes_from_request_or_settings(settings: Any) -> None:
     request = RequestFactory().get("/", secure=True, headers={"host": "testserver"})
     assert endpoint_url(request) == "https://testserver/mcp"
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "RESOURCE": "https://mcp.example.com/mcp"}
@@ -103,7 +101,7 @@ def test_the_address_is_that_of_the_request_or_of_the_settings(settings: Any) ->
 
 
 @pytest.mark.urls("tests.apps.test_connecting")
-def test_there_is_no_address_where_the_endpoint_has_another_name() -> None:
+def test_address_is_empty_if_the_endpoint_is_renamed() -> None:
     assert endpoint_url(RequestFactory().get("/")) == ""
 
 
@@ -116,14 +114,14 @@ def printed(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_the_command_prints_the_steps_of_one_client_or_of_all() -> None:
+def test_command_prints_steps_of_one_or_all_clients() -> None:
     assert printed("codex", "--url", URL).startswith("Codex CLI\nIn ~/.codex/config.toml:\n")
     everything = printed("--url", URL)
     assert all(code in everything for each in CLIENTS for code in steps(each.key))
     assert "claude mcp login newsroom" in printed("claude-code", "--url", URL, "--login")
 
 
-def test_the_command_says_what_is_missing() -> None:
+def test_command_reports_missing_setup() -> None:
     with pytest.raises(CommandError, match="pass --url, or set MCP_BRIDGE"):
         printed()
     with pytest.raises(CommandError, match="Cannot connect: emacs. Supported: claude-code, "):
@@ -134,7 +132,7 @@ def test_the_command_says_what_is_missing() -> None:
 
 @pytest.fixture
 def browser(settings: Any, user: Any) -> Client:
-    """A browser of a user who may do nothing in the admin."""
+    """A browser of a user without any permission in the admin."""
     route(settings, path("mcp/tokens/", include("mcp_bridge.tokens.urls")))
     client = Client()
     client.force_login(user)
@@ -143,9 +141,7 @@ def browser(settings: Any, user: Any) -> Client:
 
 @pytest.mark.django_db
 class TestOwnTokens:
-    def test_a_user_issues_one_and_connects_a_client_with_it(
-        self, browser: Client, user: Any
-    ) -> None:
+    def test_user_issues_a_token_and_connects_a_client(self, browser: Client, user: Any) -> None:
         page = browser.post(PAGE, {"name": "Laptop", "days": "90"})
         (token,) = Token.objects.all()
         assert (token.user, token.name) == (user, "Laptop")
@@ -162,14 +158,14 @@ class TestOwnTokens:
         assert "Bearer TOKEN" in again
         assert "messages" not in browser.cookies
 
-    def test_a_token_expires_after_one_of_some_times(self, browser: Client) -> None:
+    def test_token_expires_after_a_chosen_time(self, browser: Client) -> None:
         for days in ("", "0", "36500", "x"):
             assert browser.post(PAGE, {"name": "Laptop", "days": days}).status_code == 400
         assert browser.post(PAGE, {"name": "", "days": "7"}).status_code == 400
         assert browser.post(PAGE, {"name": "x" * 101, "days": "7"}).status_code == 400
         assert not Token.objects.exists()
 
-    def test_a_user_has_a_bounded_number_of_them(self, browser: Client, user: Any) -> None:
+    def test_number_of_tokens_per_user_is_bounded(self, browser: Client, user: Any) -> None:
         for _ in range(50):
             token, _secret = Token.objects.issue(user=user, name="Laptop")
         page = browser.post(PAGE, {"name": "Laptop", "days": "7"})
@@ -178,7 +174,7 @@ class TestOwnTokens:
         browser.post(PAGE, {"revoke": token.pk})
         assert browser.post(PAGE, {"name": "Laptop", "days": "7"}).status_code == 200
 
-    def test_a_user_revokes_their_own_alone(self, browser: Client, user: Any) -> None:
+    def test_user_can_revoke_only_own_tokens(self, browser: Client, user: Any) -> None:
         other = get_user_model().objects.create_user("bob")
         own, _ = Token.objects.issue(user=user, name="Laptop")
         others, _ = Token.objects.issue(user=other, name="Bob's desk")
@@ -191,9 +187,7 @@ class TestOwnTokens:
         assert (own.is_valid, others.is_valid) == (False, True)
         assert "You do not have a token yet" in browser.get(PAGE).content.decode()
 
-    def test_nothing_is_done_by_get_or_without_a_csrf_token(
-        self, browser: Client, user: Any
-    ) -> None:
+    def test_actions_require_post_and_a_csrf_token(self, browser: Client, user: Any) -> None:
         token, _ = Token.objects.issue(user=user, name="Laptop")
         browser.get(PAGE, {"revoke": token.pk})
         browser.get(PAGE, {"name": "x", "days": "7"})
@@ -202,14 +196,14 @@ class TestOwnTokens:
         assert browser.post(PAGE, {"name": "x", "days": "7"}).status_code == 403
         assert [each.is_valid for each in Token.objects.all()] == [True]
 
-    def test_who_is_not_logged_in_is_asked_to(self, browser: Client) -> None:
+    def test_anonymous_user_is_sent_to_log_in(self, browser: Client) -> None:
         browser.logout()
         for response in (browser.get(PAGE), browser.post(PAGE, {"name": "x", "days": "7"})):
             assert response.status_code == 302
             assert response.headers["Location"].endswith(f"?next={PAGE}")
         assert not Token.objects.exists()
 
-    def test_markup_in_a_name_is_shown_as_text(self, browser: Client) -> None:
+    def test_markup_in_a_name_is_escaped(self, browser: Client) -> None:
         browser.post(PAGE, {"name": "<script>alert(1)</script>", "days": "7"})
         page = browser.get(PAGE).content.decode()
         assert "<script>alert" not in page
@@ -227,7 +221,7 @@ class TestOwnTokens:
         ("https://xn--bcher-kva.example/mcp", "xn-bcher-kva-example"),
     ],
 )
-def test_a_site_without_a_name_is_called_by_its_host(url: str, name: str, settings: Any) -> None:
+def test_unnamed_site_is_called_by_its_host(url: str, name: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {}
     everything = printed("--url", url)
     assert f"claude mcp add --transport http {name} {url} " in everything

@@ -1,4 +1,4 @@
-"""Credentials of several libraries side by side, in a site that has them all."""
+"""Credentials of several libraries in one site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMES |= {"basic": "Basic", "session": ""}
 
 
 class Answer(NamedTuple):
-    """What came back for a credential; ``user`` is None for an error and "" for nobody."""
+    """An answer to a credential; ``user`` is None for an error and "" if anonymous."""
 
     order: tuple[str, ...]
     whose: str
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 def expected(order: tuple[str, ...], whose: str, state: str) -> tuple[int, str | None]:
-    """The status and the user for a credential; the tool is open to everybody."""
+    """Return the status and the user for a credential; the tool is open to everybody."""
     if whose == "session":
         return expected_of_session(order, state)
     if whose == "nobody":
@@ -47,7 +47,7 @@ def expected(order: tuple[str, ...], whose: str, state: str) -> tuple[int, str |
 
 def expected_of_session(order: tuple[str, ...], state: str) -> tuple[int, str | None]:
     if state == "invalid beside a token":
-        # A class that refuses the request, and not only the credential, ends the asking.
+        # A class that refuses the request, not just the credential, ends authentication.
         known = [name for name in order if name in (OURS, "session")]
         return {OURS: (200, "ada"), "session": (403, None)}[known[0]] if known else (401, None)
     if "session" not in order or state == "unknown":
@@ -67,7 +67,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("order", ORDERS, ids=", ".join)
 @pytest.mark.alone
-def test_each_credential_opens_what_its_own_class_opens_in_any_order(
+def test_credentials_work_in_any_class_order(
     answers: list[Answer], order: tuple[str, ...], view: str
 ) -> None:
     given = [each for each in answers if each.order == order and each.view == view]
@@ -75,7 +75,7 @@ def test_each_credential_opens_what_its_own_class_opens_in_any_order(
     assert [each for each in given if not each.is_expected] == []
 
 
-def test_the_challenge_is_of_the_scheme_that_was_sent(answers: list[Answer]) -> None:
+def test_challenge_uses_the_scheme_of_the_request(answers: list[Answer]) -> None:
     refused = [each for each in answers if each.status == 401 and each.whose in each.order]
     assert {each.whose for each in refused} == SCHEMES.keys() - {"session"}
     for each in refused:
@@ -83,7 +83,7 @@ def test_the_challenge_is_of_the_scheme_that_was_sent(answers: list[Answer]) -> 
         assert each.challenge.split(" ")[0] == SCHEMES[each.whose], each
 
 
-def test_a_challenge_of_bearer_says_once_that_the_token_is_invalid(answers: list[Answer]) -> None:
+def test_bearer_challenge_has_one_invalid_token_error(answers: list[Answer]) -> None:
     bearer = [each for each in answers if (each.challenge or "").startswith("Bearer")]
     assert len(bearer) > 50
     assert [each for each in bearer if str(each.challenge).count("error=") != 1] == []

@@ -1,4 +1,4 @@
-"""Error mails, which show the local variables of each frame, hold no secret of ours."""
+"""Error mails show the local variables of each frame, but no secrets of this package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKER = "MARKER" * 7
 
 
 class KeyAuthentication(BaseAuthentication):
-    """Of a credential that is its own key, as that of DRF's tokens is."""
+    """A class whose credentials are their own primary key, as DRF's tokens are."""
 
     def authenticate(self, request: Any) -> tuple[Any, str]:
         return get_user_model().objects.get(), request.META["HTTP_AUTHORIZATION"].split()[1]
@@ -38,13 +38,13 @@ def ping() -> str:
 
 
 def reported(number: int, act: Any) -> tuple[int, list[str]]:
-    """The statements there were, and the mails, where the n-th statement fails."""
+    """Return the number of statements and the mails if the n-th statement fails."""
     with failing(number) as statements:
         act()
     return len(statements), mails()
 
 
-def test_no_failure_while_a_token_is_issued_shows_its_secret(
+def test_reports_of_failed_issuing_show_no_secret(
     user: Any, settings: Any, monkeypatch: Any
 ) -> None:
     route(settings, path("admin/", admin.site.urls))
@@ -60,14 +60,14 @@ def test_no_failure_while_a_token_is_issued_shows_its_secret(
         made, found = reported(number, lambda: browser.post(address, data))
         sent += len(found)
         assert not any(MARKER in each for each in found)
-        # What a message says is in its cookie in another form.
+        # A cookie would hold messages in another encoding.
         assert "messages" not in browser.cookies
     assert sent > 5
     assert not any(MARKER in str(each.get_decoded()) for each in Session.objects.all())
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_no_failure_while_a_token_is_read_shows_it(
+def test_reports_of_failed_authentication_show_no_token(
     asynchronous: bool, user: Any, settings: Any
 ) -> None:
     serve(settings, ping, permissions="auth.add_group", asynchronous=asynchronous)
@@ -86,10 +86,10 @@ def test_no_failure_while_a_token_is_read_shows_it(
     assert sent > 1
 
 
-def test_no_failure_of_a_throttle_shows_a_credential_that_is_its_own_key(
+def test_reports_of_failed_throttles_show_no_credential(
     user: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What another test has logged is not logged again for a minute.
+    # An error that another test has logged is not logged again for a minute.
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     throttle = "mcp_bridge.access.throttling.CredentialRateThrottle"
     settings.MCP_BRIDGE = {

@@ -1,4 +1,4 @@
-"""Tokens that one person has issued for another: what they decide on, and when they end."""
+"""Tokens issued for another user: the calls their issuer may approve, and when they end."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def issuer() -> Any:
 
 
 def issued_for(issuer: Any, user: Any) -> str:
-    """Issue a token in the admin; its secret."""
+    """Issue a token in the admin and return its secret."""
     return secret_in(add(browser_of(issuer), user))
 
 
@@ -97,7 +97,7 @@ def by_list(pending: PendingCall, user: Any) -> None:
 
 @pytest.mark.parametrize("decide", [by_page, by_command, by_list])
 @pytest.mark.parametrize("four_eyes", [True, False])
-def test_no_issuer_approves_a_call_of_their_token(
+def test_issuer_cannot_approve_calls_of_their_token(
     decide: Any, four_eyes: bool, issuer: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"FOUR_EYES": four_eyes}
@@ -116,7 +116,7 @@ def test_no_issuer_approves_a_call_of_their_token(
         assert text_of(client.call_tool("wipe")) == "wiped"
 
 
-def test_an_issuer_may_approve_calls_of_other_tokens(issuer: Any, settings: Any) -> None:
+def test_issuer_can_approve_calls_of_other_tokens(issuer: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     newcomer = person("newcomer")
     issued_for(issuer, newcomer)
@@ -129,7 +129,7 @@ def test_an_issuer_may_approve_calls_of_other_tokens(issuer: Any, settings: Any)
     assert text_of(client.call_tool("wipe")) == "wiped"
 
 
-def test_a_call_waits_though_its_issuer_is_gone(issuer: Any) -> None:
+def test_call_is_queued_after_its_issuer_is_deleted(issuer: Any) -> None:
     client = MCPClient(token=issued_for(issuer, person("newcomer")))
     issuer.delete()
     assert "The call is pending" in text_of(client.call_tool("wipe"))
@@ -204,10 +204,10 @@ GAINS = [
 ]
 
 
-# Django 6.1 says it to the site, whose settings name the mailer.
+# Django 6.1 warns about the site's settings, which name the mailer.
 @pytest.mark.filterwarnings("ignore:Django 2028 will not have a default mailer")
 @pytest.mark.parametrize("gain", GAINS)
-def test_a_token_ends_when_its_user_outgrows_its_issuer(
+def test_token_is_revoked_if_its_user_outranks_its_issuer(
     gain: Any, issuer: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
     newcomer = person("newcomer")
@@ -218,7 +218,7 @@ def test_a_token_ends_when_its_user_outgrows_its_issuer(
     page = browser_of(newcomer).post(reverse("mcp-tokens"), {"name": "Own", "days": "30"})
     own, of_site = secret_in(page), Token.objects.issue(user=newcomer, name="By the site")[1]
     assert is_accepted(secret)
-    # Else the issuer would gain the same, as a member of the group.
+    # Otherwise the issuer would gain the same rights, as a member of the group.
     issuer.groups.clear()
     with django_capture_on_commit_callbacks(execute=True):
         gain(newcomer)
@@ -275,7 +275,7 @@ def a_change_for_others(user: Any) -> None:
         a_change_for_others,
     ],
 )
-def test_a_token_stays_while_its_issuer_has_the_same(
+def test_token_is_kept_if_its_issuer_has_equal_rights(
     change: Any, issuer: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
     newcomer = person("newcomer")
@@ -288,7 +288,7 @@ def test_a_token_stays_while_its_issuer_has_the_same(
 
 
 @pytest.mark.parametrize("signal", [pre_save, post_save, m2m_changed])
-def test_signals_sent_by_other_code_are_taken(signal: Any) -> None:
+def test_signals_sent_by_other_code_are_handled(signal: Any) -> None:
     user = person("newcomer")
     user.is_staff = True
     for sender in (get_user_model(), Token, get_user_model().groups.through):
@@ -297,7 +297,7 @@ def test_signals_sent_by_other_code_are_taken(signal: Any) -> None:
 
 
 @pytest.mark.parametrize("gain", GAINS)
-def test_what_a_superuser_issued_stays(gain: Any, issuer: Any) -> None:
+def test_tokens_issued_by_a_superuser_are_kept(gain: Any, issuer: Any) -> None:
     newcomer = person("newcomer")
     newcomer.groups.add(Group.objects.create(name="all"))
     issuer.is_superuser = True
@@ -308,7 +308,7 @@ def test_what_a_superuser_issued_stays(gain: Any, issuer: Any) -> None:
 
 
 @pytest.mark.parametrize("end", ["delete", "deactivate"])
-def test_an_issuer_who_is_gone_has_nothing(end: str, issuer: Any) -> None:
+def test_deleted_or_inactive_issuer_has_no_rights(end: str, issuer: Any) -> None:
     newcomer = person("newcomer")
     secret = issued_for(issuer, newcomer)
     if end == "delete":
@@ -321,7 +321,7 @@ def test_an_issuer_who_is_gone_has_nothing(end: str, issuer: Any) -> None:
     assert not is_accepted(secret)
 
 
-def test_the_admin_says_who_issued_a_token(issuer: Any) -> None:
+def test_admin_shows_the_issuer_of_a_token(issuer: Any) -> None:
     issued_for(issuer, person("newcomer"))
     root = get_user_model().objects.create_superuser("root")
     (token,) = Token.objects.all()

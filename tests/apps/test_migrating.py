@@ -1,4 +1,4 @@
-"""Migrations of a site run as without the apps, in processes of their own."""
+"""Migrations of a site run as without the apps, in separate processes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ FILES = {
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A site with an empty database, whose tool's form writes to it, as its migrations do."""
+    """A site with an empty database; its tool's form and its migrations write to it."""
     for name, text in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def migrate(site: Path, *arguments: str) -> str:
     return python(site, "-m", "django", "migrate", *arguments)
 
 
-def test_no_tool_is_made_before_all_migrations_are_done(site: Path) -> None:
+def test_tools_are_not_built_before_all_migrations(site: Path) -> None:
     before, after = migrate(site).split("Applying stock.0002_second... OK")
     assert "FORM MADE" not in before
     # Its row in the admin.
@@ -128,17 +128,17 @@ def check_the_site_goes_on(site: Path) -> None:
 
 
 @pytest.mark.parametrize("app", ["mcp_bridge", "stock"])
-def test_no_tool_is_made_between_two_runs_of_migrate(site: Path, app: str) -> None:
+def test_tools_are_not_built_between_two_migrate_runs(site: Path, app: str) -> None:
     first = ["stock", "0001"] if app == "stock" else [app]
     assert "FORM MADE" not in migrate(site, *first)
-    test_no_tool_is_made_before_all_migrations_are_done(site)
+    test_tools_are_not_built_before_all_migrations(site)
 
 
 @pytest.mark.parametrize("applied", [["contenttypes"], ["stock", "0001"]])
 @pytest.mark.parametrize(
     "asking", [("-c", LIST), ("-m", "django", "mcp_doctor")], ids=["request", "mcp_doctor"]
 )
-def test_no_tool_is_made_for_who_asks_between_two_runs(
+def test_commands_between_two_migrate_runs_build_no_tools(
     site: Path, applied: list[str], asking: tuple[str, ...]
 ) -> None:
     migrate(site, *applied)
@@ -146,7 +146,7 @@ def test_no_tool_is_made_for_who_asks_between_two_runs(
     check_the_site_goes_on(site)
 
 
-def test_the_doctor_looks_at_no_tools_while_a_migration_of_another_app_waits(site: Path) -> None:
+def test_doctor_skips_tools_while_migrations_are_pending(site: Path) -> None:
     migrate(site, "mcp_bridge")
     migrate(site, "stock", "0001")
     found = python(site, "-m", "django", "mcp_doctor", fails=True)

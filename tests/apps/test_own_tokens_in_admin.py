@@ -1,4 +1,4 @@
-"""Staff who may add tokens, and nothing else, have their own in the admin, and nobody else's."""
+"""Staff with only the permission to add tokens see their own in the admin, and no others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def own(browser: Client, name: str = "Mine") -> Token:
     return Token.objects.issue(user=issuer(browser), name=name)[0]
 
 
-def test_who_may_add_tokens_has_the_pages_of_their_own() -> None:
+def test_adders_can_open_pages_of_their_own_tokens() -> None:
     browser = staff("add_token")
     token = own(browser)
     for page in PAGES:
@@ -56,17 +56,17 @@ def test_who_may_add_tokens_has_the_pages_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, "delete"])
-def test_who_may_only_add_tokens_opens_none_of_others(page: str, theirs: Token) -> None:
+def test_adders_cannot_open_tokens_of_others(page: str, theirs: Token) -> None:
     browser = staff("add_token")
     place = address(page, theirs)
-    # As if there were none.
+    # Same as for a token that does not exist.
     nobodys = place.replace(f"/{theirs.pk}/", f"/{theirs.pk + 100}/")
     for each in (place, nobodys):
         assert (browser.get(each).status_code, browser.post(each).status_code) == (403, 403)
     assert not is_revoked(theirs)
 
 
-def test_the_list_of_who_may_only_add_tokens_has_their_own_alone(theirs: Token) -> None:
+def test_adders_list_shows_only_their_own_tokens(theirs: Token) -> None:
     browser = staff("add_token")
     text = text_of(browser, reverse(LIST))
     assert "You do not have a token yet." in text
@@ -87,7 +87,7 @@ def test_the_list_of_who_may_only_add_tokens_has_their_own_alone(theirs: Token) 
     assert list(browser.get(reverse(LIST)).context["cl"].queryset) == [token]
 
 
-def test_one_revokes_ones_own_token_on_its_page_and_in_the_list(theirs: Token) -> None:
+def test_adders_can_revoke_their_own_token(theirs: Token) -> None:
     browser = staff("add_token")
     first, second = own(browser, "First"), own(browser, "Second")
     for place in (reverse(LIST), address("change", first)):
@@ -100,7 +100,7 @@ def test_one_revokes_ones_own_token_on_its_page_and_in_the_list(theirs: Token) -
     assert LogEntry.objects.filter(user=issuer(browser)).count() == 2
 
 
-def test_to_revoke_is_offered_only_where_it_is_allowed(theirs: Token) -> None:
+def test_revoke_is_offered_only_if_permitted(theirs: Token) -> None:
     browser = staff("add_token", "view_token")
     mine = own(browser)
     links = leading(reverse(LIST), text_of(browser, reverse(LIST)))
@@ -119,7 +119,7 @@ def test_to_revoke_is_offered_only_where_it_is_allowed(theirs: Token) -> None:
     assert "Tokens of other users were not revoked" in text
 
 
-def test_who_may_only_look_is_offered_no_revoking(theirs: Token) -> None:
+def test_viewers_are_not_offered_to_revoke(theirs: Token) -> None:
     browser = staff("view_token")
     text = text_of(browser, reverse(LIST))
     assert not [each for each in leading(reverse(LIST), text) if each.endswith("/revoke/")]
@@ -127,7 +127,7 @@ def test_who_may_only_look_is_offered_no_revoking(theirs: Token) -> None:
     assert address("revoke", theirs) not in text_of(browser, address("change", theirs))
 
 
-def test_one_does_not_prolong_ones_own_token_without_the_permission_to_change() -> None:
+def test_prolonging_own_token_requires_the_change_permission() -> None:
     browser = staff("add_token")
     token = own(browser)
     data = {"name": "Other", "expires_at_0": "", "expires_at_1": ""}
@@ -148,9 +148,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("permissions", KINDS)
-def test_no_link_of_a_page_about_tokens_leads_where_one_may_not_go(
-    permissions: list[str], theirs: Token
-) -> None:
+def test_token_pages_link_only_to_permitted_pages(permissions: list[str], theirs: Token) -> None:
     browser = staff(*permissions)
     mine = own(browser)
     places = [FRONT, reverse(LIST), reverse(ADD)]
@@ -160,14 +158,14 @@ def test_no_link_of_a_page_about_tokens_leads_where_one_may_not_go(
         pages.append((reverse(ADD), add(browser, issuer(browser).get_username())))
         assert secret_in(pages[-1][1])
     opened = [(place, page.content.decode()) for place, page in pages if page.status_code == 200]
-    # Each once: the menus of all pages have the same links.
+    # Each link once, because the menus of all pages have the same links.
     links = {link: place for place, text in opened for link in leading(place, text, "a")}
     refused = {link: place for link, place in links.items() if browser.get(link).status_code == 403}
     assert not refused
     assert len(opened) > 3
 
 
-def test_a_token_that_was_issued_for_another_leads_to_no_page_that_is_not_ones_own(
+def test_issuing_for_another_user_links_only_permitted_pages(
     user: Any,
 ) -> None:
     browser = staff("add_token", "issue_for_others")
@@ -178,14 +176,14 @@ def test_a_token_that_was_issued_for_another_leads_to_no_page_that_is_not_ones_o
     assert user.get_username() in page.content.decode()
 
 
-def test_a_typed_user_is_proposed_by_name() -> None:
+def test_typed_usernames_are_suggested() -> None:
     browser = staff("add_token", "issue_for_others")
     text = text_of(browser, reverse(ADD))
     assert '<input type="text" name="user" value="staff"' in text
 
 
 @pytest.mark.parametrize("permissions", KINDS)
-def test_the_page_of_ones_own_tokens_is_linked_where_it_is_installed(
+def test_own_tokens_page_is_linked_if_installed(
     permissions: list[str],
 ) -> None:
     browser = staff(*permissions)
@@ -199,9 +197,7 @@ def test_the_page_of_ones_own_tokens_is_linked_where_it_is_installed(
 
 
 @pytest.mark.parametrize("permissions", KINDS)
-def test_the_page_of_ones_own_tokens_is_not_linked_where_there_is_none(
-    permissions: list[str], settings: Any
-) -> None:
+def test_own_tokens_page_is_not_linked_if_missing(permissions: list[str], settings: Any) -> None:
     route(settings, path("admin/", admin.site.urls))
     browser = staff(*permissions)
     for place in (FRONT, reverse(LIST)):

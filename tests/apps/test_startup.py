@@ -1,4 +1,4 @@
-"""Sites of all kinds start with the apps installed, each in a process of its own."""
+"""Sites of all kinds start with the apps installed, each in a separate process."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def start(folder: Path, apps: list[str], rest_framework: dict[str, list[str]]) -
 
 @pytest.mark.parametrize("setting", OF_DEVICES)
 @pytest.mark.parametrize("apps", [BRIDGE + DJANGO + ["devices"], ["devices"] + DJANGO + BRIDGE])
-def test_a_site_whose_own_drf_classes_import_a_model_starts(
+def test_site_with_drf_classes_importing_models_starts(
     tmp_path: Path, apps: list[str], setting: str
 ) -> None:
     assert start(tmp_path, apps, {setting: OF_DEVICES[setting]}) == "['ping']"
@@ -105,7 +105,7 @@ def test_a_site_whose_own_drf_classes_import_a_model_starts(
     ],
 )
 @pytest.mark.parametrize("last", [True, False])
-def test_a_site_with_a_library_of_credentials_starts(
+def test_site_with_an_authentication_library_starts(
     tmp_path: Path, app: str, authentication: str, last: bool
 ) -> None:
     apps = DJANGO + [app] + BRIDGE if last else BRIDGE + [app] + DJANGO

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.django_db
 
 
 def mcp_token(*arguments: Any) -> tuple[str, str]:
-    """The standard output and the standard error of the command."""
+    """Return the standard output and the standard error of the command."""
     out, err = io.StringIO(), io.StringIO()
     call_command("mcp_token", *map(str, arguments), stdout=out, stderr=err)
     return out.getvalue(), err.getvalue()
 
 
-def test_create_prints_the_secret_alone(user: Any) -> None:
+def test_create_prints_only_the_secret(user: Any) -> None:
     out, err = mcp_token("create", "ada", "--name", "Laptop")
     token = Token.objects.get()
     assert Token.objects.find(out.strip()) == token
@@ -30,7 +30,7 @@ def test_create_prints_the_secret_alone(user: Any) -> None:
     assert (token.user, token.name, token.expires_at) == (user, "Laptop", None)
 
 
-def test_create_is_for_any_user_since_it_takes_the_shell() -> None:
+def test_create_accepts_any_user() -> None:
     root = get_user_model().objects.create_superuser("root")
     out, _ = mcp_token("create", "root", "--name", "Laptop")
     assert Token.objects.get(user=root) == Token.objects.find(out.strip())
@@ -41,7 +41,7 @@ def test_create_is_for_any_user_since_it_takes_the_shell() -> None:
     ("text", "expected"),
     [("12h", timedelta(hours=12)), ("90d", timedelta(days=90)), ("4w", timedelta(weeks=4))],
 )
-def test_create_takes_a_duration(text: str, expected: timedelta) -> None:
+def test_create_accepts_a_duration(text: str, expected: timedelta) -> None:
     before = timezone.now()
     mcp_token("create", "ada", "--name", "Laptop", "--expires", text)
     expires_at = Token.objects.get().expires_at
@@ -71,21 +71,21 @@ def test_list_shows_every_token_and_no_secret(user: Any) -> None:
     assert revoked.digest not in out
 
 
-def test_list_of_one_user(user: Any) -> None:
+def test_list_can_be_limited_to_one_user(user: Any) -> None:
     Token.objects.issue(user=user, name="Laptop")
     Token.objects.issue(user=get_user_model().objects.create_user("bob"), name="Desk")
     out, _ = mcp_token("list", "--user", "bob")
     assert ("Desk" in out, "Laptop" in out) == (True, False)
 
 
-def test_list_says_when_a_token_was_used(user: Any) -> None:
+def test_list_shows_when_a_token_was_used(user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     assert "never" in mcp_token("list")[0]
     token.mark_used()
     assert f"{timezone.now():%Y-%m-%d}" in mcp_token("list")[0]
 
 
-def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
+def test_revoke_accepts_the_number_from_list(user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     number = mcp_token("list")[0].split()[0]
     assert "Laptop" in mcp_token("revoke", number)[0]
@@ -105,7 +105,7 @@ def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
         (["renew"], "invalid choice"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
+def test_invalid_input_is_a_one_line_error(arguments: list[str], error: str) -> None:
     with pytest.raises(CommandError, match=error):
         mcp_token(*arguments)
     assert not Token.objects.exists()

@@ -37,7 +37,7 @@ def write() -> str:
 
 
 def secrets() -> str:
-    """Tell what only those with a permission may know."""
+    """Return a text for users with a permission only."""
     return "secret"
 
 
@@ -74,7 +74,7 @@ def tools_of(caller: MCPClient) -> list[str]:
 
 
 def refusal(caller: MCPClient, tool: str) -> tuple[int, str]:
-    """The answer to a call that is refused, without the names of the tool and the call."""
+    """Return the answer to a call that is refused, without the names of the tool and the call."""
     with pytest.raises(MCPError):
         caller.call_tool(tool, {})
     reply = caller.response.json()
@@ -99,7 +99,7 @@ def refusal(caller: MCPClient, tool: str) -> tuple[int, str]:
         ({"scopes": ["read"], "tools": ["read", "write"]}, ["read"]),
     ],
 )
-def test_a_token_opens_what_its_user_may_within_its_limits(
+def test_token_allows_its_users_tools_within_its_limits(
     limits: Any, opened: list[str], revision: str, user: Any
 ) -> None:
     caller = client(user, revision, **limits)
@@ -119,7 +119,7 @@ def test_a_token_opens_what_its_user_may_within_its_limits(
             assert (record.credential, record.error_code) == ("Laptop", "forbidden")
 
 
-def test_in_a_batch_the_limits_hold_for_each_call(user: Any) -> None:
+def test_limits_apply_to_each_call_of_a_batch(user: Any) -> None:
     caller = client(user, "2025-03-26", scopes=["read"], tools=["read", "write"])
     calls = [
         {**caller.message("tools/call", name=name, arguments={}), "id": name}
@@ -132,7 +132,7 @@ def test_in_a_batch_the_limits_hold_for_each_call(user: Any) -> None:
 
 
 class OpenPolicy:
-    """A rule of the site's own that asks nothing."""
+    """A custom rule that allows everything."""
 
     def allows(self, tool: Any, context: Any) -> bool:
         return True
@@ -142,9 +142,7 @@ class OpenPolicy:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_policy_of_the_site_does_not_widen_a_token(
-    revision: str, user: Any, settings: Any
-) -> None:
+def test_access_policy_does_not_widen_a_token(revision: str, user: Any, settings: Any) -> None:
     policy = f"{__name__}.OpenPolicy"
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "ACCESS_POLICY": policy}
     caller = client(user, revision, tools=["secrets"])
@@ -161,7 +159,7 @@ def mcp_token(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_the_command_issues_and_lists_limited_tokens(user: Any) -> None:
+def test_command_issues_and_lists_limited_tokens(user: Any) -> None:
     limits = ("--scope", "read", "--scope", "all", "--tool", "write")
     secret = mcp_token("create", "ada", "--name", "Laptop", *limits).strip()
     token = Token.objects.get()
@@ -186,7 +184,7 @@ def test_the_command_issues_and_lists_limited_tokens(user: Any) -> None:
         (("--scope", ""), "Unknown scope ''"),
     ],
 )
-def test_the_command_refuses_names_that_are_not_there(arguments: Any, error: str) -> None:
+def test_command_refuses_unknown_names(arguments: Any, error: str) -> None:
     with pytest.raises(CommandError, match=error):
         mcp_token("create", "ada", "--name", "Laptop", *arguments)
     assert not Token.objects.exists()
@@ -198,7 +196,7 @@ ADD = "admin:mcp_bridge_tokens_token_add"
 CHANGE = "admin:mcp_bridge_tokens_token_change"
 
 
-def test_limits_are_chosen_by_their_words_when_a_token_is_issued(user: Any) -> None:
+def test_limits_are_chosen_by_description_when_issuing(user: Any) -> None:
     Scope.objects.create(name="write", description="Change all & everything")
     browser = staff("everything")
     page = browser.get(reverse(ADD)).content.decode()
@@ -216,7 +214,7 @@ def test_limits_are_chosen_by_their_words_when_a_token_is_issued(user: Any) -> N
     assert MARKER not in page
 
 
-def test_with_nothing_chosen_a_token_is_not_limited(user: Any) -> None:
+def test_token_is_unlimited_if_nothing_is_chosen(user: Any) -> None:
     browser = staff("everything")
     add(browser, user)
     token = Token.objects.get()
@@ -229,13 +227,13 @@ def test_with_nothing_chosen_a_token_is_not_limited(user: Any) -> None:
 
 
 @pytest.mark.parametrize("forged", [{"scope": "other"}, {"tools": "other"}, {"tools": "a b"}])
-def test_what_is_not_offered_is_not_taken(forged: Any, user: Any) -> None:
+def test_values_not_offered_are_refused(forged: Any, user: Any) -> None:
     page = add(staff("everything"), user, **forged)
     assert "is not one of the available choices" in page.content.decode()
     assert not Token.objects.exists()
 
 
-def test_an_issuer_is_offered_the_tools_that_they_see() -> None:
+def test_issuer_is_offered_only_visible_tools() -> None:
     browser = staff("add_token")
     page = browser.get(reverse(ADD)).content.decode()
     assert ('value="read"' in page, "secrets" in page) == (True, False)
@@ -243,7 +241,7 @@ def test_an_issuer_is_offered_the_tools_that_they_see() -> None:
     assert not Token.objects.exists()
 
 
-def test_limits_stay_as_they_were_issued(user: Any) -> None:
+def test_limits_cannot_be_changed(user: Any) -> None:
     token, secret = Token.objects.issue(user=user, name="Laptop", scopes=["read"], tools=["read"])
     wider = {"scope": ["read", "all"], "tools": ["read", "write"], "granted_scopes": "all"}
     data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", **wider}
@@ -255,7 +253,7 @@ def test_limits_stay_as_they_were_issued(user: Any) -> None:
     assert tools_of(CheckedClient(token=secret)) == ["read"]
 
 
-def test_where_there_are_no_scopes_none_are_offered(user: Any, settings: Any) -> None:
+def test_scopes_are_not_offered_if_none_exist(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {}
     server = RpcServer(register_system_procedures=False)
     server.register_procedure(mcp_tool(public=True)(anyone))

@@ -1,4 +1,4 @@
-"""Tokens and their users are found as the ORM would make them, whatever the site's user model."""
+"""Tokens and their users are loaded as by the ORM, for any user model."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ compare(User.objects.create(login="a"))
 
 
 @pytest.mark.parametrize("model", STORIES)
-def test_what_is_found_is_what_the_orm_makes(tmp_path: Path, model: str) -> None:
+def test_loaded_rows_equal_those_of_the_orm(tmp_path: Path, model: str) -> None:
     (tmp_path / "people").mkdir()
     (tmp_path / "people" / "__init__.py").touch()
     (tmp_path / "people" / "models.py").write_text(MODELS)
@@ -211,7 +211,7 @@ assert any("mcp_bridge_tokens_token" in query["sql"] for query in queries)
 """
 
 
-def test_a_router_says_where_tokens_and_rights_are_read(tmp_path: Path) -> None:
+def test_router_selects_the_database_of_tokens_and_rights(tmp_path: Path) -> None:
     (tmp_path / "people").mkdir()
     (tmp_path / "people" / "__init__.py").touch()
     (tmp_path / "people" / "models.py").write_text(MODELS)

@@ -28,7 +28,7 @@ def issue(user: Any, **values: Any) -> tuple[Token, str]:
 
 
 def status(authorization: str | bytes | None) -> int:
-    """The HTTP status that an Authorization header gets."""
+    """Return the HTTP status that an Authorization header gets."""
     client = CheckedClient()
     if authorization is not None:
         client.headers["Authorization"] = authorization  # type: ignore[assignment]
@@ -47,17 +47,17 @@ def test_token_authenticates_its_user(user: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
-def test_scheme_is_read_in_any_case(scheme: str, user: Any) -> None:
+def test_scheme_is_case_insensitive(scheme: str, user: Any) -> None:
     assert status(f"{scheme} {issue(user)[1]}") == 200
 
 
-def test_secret_is_long_random_and_tells_what_it_is(user: Any) -> None:
+def test_secret_is_long_random_and_prefixed(user: Any) -> None:
     secrets = {issue(user)[1] for _ in range(20)}
     assert len(secrets) == 20
     assert all(secret.startswith("mcp_") and len(secret) >= 4 + 43 for secret in secrets)
 
 
-def test_secret_is_stored_nowhere(user: Any) -> None:
+def test_secret_is_not_stored(user: Any) -> None:
     token, secret = issue(user)
     stored = Token.objects.values().get(pk=token.pk)
     assert secret not in str(stored)
@@ -80,7 +80,7 @@ def test_digests_are_unique(user: Any) -> None:
         Token.objects.create(user=user, name="twin", digest=token.digest, hint="x")
 
 
-def test_a_revoked_token_is_refused(user: Any) -> None:
+def test_revoked_token_is_refused(user: Any) -> None:
     token, secret = issue(user)
     token.revoke()
     first = token.revoked_at
@@ -89,7 +89,7 @@ def test_a_revoked_token_is_refused(user: Any) -> None:
 
 
 @pytest.mark.parametrize(("hours", "expected"), [(1, 200), (-1, 401), (0, 401)])
-def test_a_token_holds_until_it_expires(hours: int, expected: int, user: Any) -> None:
+def test_token_is_valid_until_it_expires(hours: int, expected: int, user: Any) -> None:
     _, secret = issue(user, expires_at=timezone.now() + timedelta(hours=hours))
     assert status(f"Bearer {secret}") == expected
 
@@ -100,13 +100,13 @@ def test_token_of_an_inactive_user_is_refused(user: Any) -> None:
     assert status(f"Bearer {secret}") == 401
 
 
-def test_token_goes_with_its_user(user: Any) -> None:
+def test_token_is_deleted_with_its_user(user: Any) -> None:
     _, secret = issue(user)
     user.delete()
     assert status(f"Bearer {secret}") == 401
 
 
-def test_nobody_learns_why_a_token_is_refused(user: Any) -> None:
+def test_reason_of_a_refused_token_is_not_disclosed(user: Any) -> None:
     revoked, expired, (_, inactive) = (
         issue(user),
         issue(user),
@@ -134,14 +134,14 @@ def mangled(secret: str) -> list[Any]:
     ]
 
 
-def test_a_mangled_header_is_refused(user: Any) -> None:
+def test_malformed_header_is_refused(user: Any) -> None:
     _, secret = issue(user)
     wrong = [header for header in mangled(secret) if status(header) != 401]
-    # HTTP servers take blanks off the ends of a header before anybody sees it.
+    # HTTP servers strip blanks from the ends of a header.
     assert [header for header in wrong if header.strip() != f"Bearer {secret}"] == []
 
 
-def test_no_header_is_no_credential(user: Any) -> None:
+def test_missing_header_is_anonymous(user: Any) -> None:
     assert (status(None), status("")) == (404, 404)
 
 
@@ -152,7 +152,7 @@ def test_token_in_the_address_is_ignored(user: Any) -> None:
         client.call_tool("echo", {"text": "x"})
 
 
-def test_token_holds_while_its_key_is_a_fallback(user: Any, settings: Any) -> None:
+def test_token_is_valid_under_a_fallback_key(user: Any, settings: Any) -> None:
     _, secret = issue(user)
     old, settings.SECRET_KEY = settings.SECRET_KEY, "a new key"
     assert status(f"Bearer {secret}") == 401
@@ -161,7 +161,7 @@ def test_token_holds_while_its_key_is_a_fallback(user: Any, settings: Any) -> No
     assert status(f"Bearer {issue(user)[1]}") == 200
 
 
-def test_use_is_noted_at_most_once_a_minute(user: Any) -> None:
+def test_use_is_recorded_at_most_once_a_minute(user: Any) -> None:
     token, secret = issue(user)
     assert token.last_used_at is None
     status(f"Bearer {secret}")
@@ -179,7 +179,7 @@ def test_use_is_noted_at_most_once_a_minute(user: Any) -> None:
     assert token.last_used_at >= first
 
 
-def test_a_refused_token_is_not_noted_as_used(user: Any) -> None:
+def test_refused_token_is_not_recorded_as_used(user: Any) -> None:
     token, secret = issue(user)
     token.revoke()
     status(f"Bearer {secret}")
@@ -187,7 +187,7 @@ def test_a_refused_token_is_not_noted_as_used(user: Any) -> None:
     assert token.last_used_at is None
 
 
-def test_of_two_requests_at_once_one_notes_the_use(user: Any) -> None:
+def test_concurrent_requests_record_one_use(user: Any) -> None:
     token, _ = issue(user)
     one, other = Token.objects.get(pk=token.pk), Token.objects.get(pk=token.pk)
     one.mark_used()
@@ -207,14 +207,14 @@ def test_one_query_finds_token_and_user(user: Any) -> None:
     assert (found, token.name, len(queries)) == (user, "Laptop", 1)
 
 
-def test_class_works_in_views_of_drf_as_well(user: Any) -> None:
+def test_class_works_in_drf_views(user: Any) -> None:
     factory, authentication = RequestFactory(), TokenAuthentication()
     assert authentication.authenticate(Request(factory.get("/"))) is None
     wrong = Request(factory.get("/", HTTP_AUTHORIZATION="Bearer mcp_wrong"))
     with pytest.raises(AuthenticationFailed):
         authentication.authenticate(wrong)
     for header in ("Bearer wrong", "Bearer", "Token mcp_wrong", "Bearermcp_wrong"):
-        # Another class's, for all that this one knows.
+        # Possibly a credential of another class.
         assert (
             authentication.authenticate(Request(factory.get("/", HTTP_AUTHORIZATION=header)))
             is None
@@ -230,6 +230,6 @@ def test_secret_is_never_logged(user: Any, caplog: pytest.LogCaptureFixture) -> 
     assert secret[12:] not in caplog.text
 
 
-def test_a_token_is_shown_by_its_name_and_first_letters(user: Any) -> None:
+def test_token_is_shown_by_name_and_prefix(user: Any) -> None:
     token, secret = issue(user)
     assert str(token) == f"Laptop ({secret[:12]}…)"

@@ -28,7 +28,7 @@ def with_admin(settings: Any) -> None:
 
 
 def staff(*codenames: str) -> Client:
-    """A browser of somebody who may do these things with tokens."""
+    """Return a browser of a user with these permissions on tokens."""
     users = get_user_model().objects
     if "everything" in codenames:
         person = users.create_superuser("root")
@@ -43,7 +43,7 @@ def staff(*codenames: str) -> Client:
 
 
 def add(browser: Client, user: Any, **values: Any) -> Any:
-    """Issue a token for a user: the person, or what is sent for one."""
+    """Issue a token for a user, given as an object or as the posted value."""
     data = {
         "user": getattr(user, "pk", user),
         "name": "Laptop",
@@ -55,7 +55,7 @@ def add(browser: Client, user: Any, **values: Any) -> Any:
 
 
 def secret_in(page: Any) -> str:
-    """The secret that the page of a new token shows."""
+    """Return the secret that the page of a new token shows."""
     (secret,) = set(re.findall(r"mcp_[\w-]{43}", page.content.decode()))
     return str(secret)
 
@@ -68,13 +68,13 @@ def test_adding_shows_the_secret_once(user: Any) -> None:
     assert "no-store" in page.headers["Cache-Control"]
     for address in (reverse(LIST), reverse("admin:index"), page.request["PATH_INFO"]):
         assert secret not in browser.get(address).content.decode()
-    # Nor does it travel, or stay, elsewhere.
+    # The secret is neither sent nor stored anywhere else.
     kept = [session.get_decoded() for session in Session.objects.all()]
     assert secret not in f"{page.redirect_chain} {kept}"
     assert "messages" not in browser.cookies
 
 
-def test_adding_keeps_what_was_given(user: Any) -> None:
+def test_adding_keeps_the_submitted_values(user: Any) -> None:
     add(staff("everything"), user, expires_at_0="2099-01-02", expires_at_1="03:04:05")
     token = Token.objects.get()
     assert (token.user, token.name) == (user, "Laptop")
@@ -82,7 +82,7 @@ def test_adding_keeps_what_was_given(user: Any) -> None:
     assert token.expires_at.isoformat() == "2099-01-02T03:04:05+00:00"
 
 
-def test_adding_makes_one_token_and_a_log_entry_about_it(user: Any) -> None:
+def test_adding_creates_one_token_and_a_log_entry(user: Any) -> None:
     secret = secret_in(add(staff("everything"), user))
     (token,) = Token.objects.all()
     (entry,) = LogEntry.objects.all()
@@ -90,7 +90,7 @@ def test_adding_makes_one_token_and_a_log_entry_about_it(user: Any) -> None:
     assert secret[12:] not in entry.object_repr + entry.change_message
 
 
-def test_neither_digest_nor_secret_is_on_any_page(user: Any) -> None:
+def test_digest_and_secret_are_not_shown(user: Any) -> None:
     browser = staff("everything")
     token, secret = Token.objects.issue(user=user, name="Laptop")
     names = ("change", "history", "delete")
@@ -134,7 +134,7 @@ def grant(person: Any, *codenames: str) -> Any:
     return person
 
 
-def test_a_token_is_its_issuers_own() -> None:
+def test_token_is_issued_for_oneself_by_default() -> None:
     browser = staff("add_token")
     page = browser.get(reverse("admin:mcp_bridge_tokens_token_add"))
     assert "user" not in page.context["adminform"].form.fields
@@ -143,7 +143,7 @@ def test_a_token_is_its_issuers_own() -> None:
     assert Token.objects.find(secret_in(page)) == Token.objects.get()
 
 
-def test_a_forged_post_issues_no_token_for_another_user(user: Any) -> None:
+def test_forged_post_cannot_issue_tokens_for_others(user: Any) -> None:
     root = get_user_model().objects.create_superuser("root")
     browser = staff("add_token", "view_token", "change_token", "delete_token")
     for pk in (root.pk, user.pk):
@@ -153,12 +153,12 @@ def test_a_forged_post_issues_no_token_for_another_user(user: Any) -> None:
     assert [token.user for token in Token.objects.all()] == [issuer(browser)] * 2
 
 
-def test_a_permission_of_its_own_issues_tokens_for_others(user: Any) -> None:
+def test_issuing_for_others_requires_a_permission(user: Any) -> None:
     assert Token.objects.find(secret_in(add(staff(*OTHERS), user))) == Token.objects.get(user=user)
 
 
 def weaken(person: Any) -> None:
-    """Leave the person with no right but to be logged in."""
+    """Do nothing, so that the person can only log in."""
 
 
 def empower(person: Any) -> None:
@@ -172,7 +172,7 @@ def empower_by_a_group(person: Any) -> None:
 
 
 def join_a_group(person: Any) -> None:
-    # Tools are limited to groups, which need no permission to be worth something.
+    # Tools can be limited to groups, so membership counts even without permissions.
     person.groups.add(Group.objects.create(name="editors"))
 
 
@@ -181,7 +181,7 @@ def admit(person: Any) -> None:
 
 
 def deactivate(person: Any) -> None:
-    # Nobody knows the rights of an inactive user: Django says that there are none.
+    # The rights of an inactive user are unknown: Django returns none.
     grant(person, "delete_user")
     person.is_active = False
 
@@ -202,7 +202,7 @@ def crown(person: Any) -> None:
         (crown, False, False),
     ],
 )
-def test_nobody_issues_a_token_beyond_their_own_rights(
+def test_token_cannot_exceed_its_issuers_rights(
     change: Any, by_staff: bool, by_superuser: bool, user: Any
 ) -> None:
     change(user)
@@ -214,7 +214,7 @@ def test_nobody_issues_a_token_beyond_their_own_rights(
         Token.objects.all().delete()
 
 
-def test_rights_that_the_issuer_has_too_do_not_matter(user: Any) -> None:
+def test_token_can_have_rights_shared_with_its_issuer(user: Any) -> None:
     browser = staff(*OTHERS, "delete_user")
     group = Group.objects.create(name="editors")
     group.permissions.add(Permission.objects.get(codename="add_user"))
@@ -223,7 +223,7 @@ def test_rights_that_the_issuer_has_too_do_not_matter(user: Any) -> None:
     assert secret_in(add(browser, user))
 
 
-def test_everybody_issues_tokens_for_themselves_whatever_they_may(user: Any) -> None:
+def test_users_can_issue_own_tokens_with_any_rights(user: Any) -> None:
     for browser in (staff(*OTHERS), staff("everything")):
         add(browser, issuer(browser))
         assert Token.objects.filter(user=issuer(browser)).exists()
@@ -238,7 +238,7 @@ def test_everybody_issues_tokens_for_themselves_whatever_they_may(user: Any) -> 
         (["view_token", "change_token", "issue_for_others"], "root", False),
     ],
 )
-def test_a_token_is_prolonged_by_whoever_may_issue_it(
+def test_token_can_be_prolonged_by_permitted_issuers(
     permissions: list[str], of: str, changed: bool, user: Any
 ) -> None:
     browser = staff(*permissions)
@@ -258,7 +258,7 @@ def run_action(browser: Client, token: Token, **more: Any) -> Any:
     return browser.post(reverse(LIST), {"action": "revoke", "_selected_action": [token.pk], **more})
 
 
-def test_revoking_takes_a_post_and_leaves_a_trace(user: Any) -> None:
+def test_revoking_requires_post_and_is_logged(user: Any) -> None:
     browser = staff("everything")
     token, secret = Token.objects.issue(user=user, name="Laptop")
     browser.get(reverse(LIST), {"action": "revoke", "_selected_action": token.pk})
@@ -272,7 +272,7 @@ def test_revoking_takes_a_post_and_leaves_a_trace(user: Any) -> None:
     assert secret[12:] not in entry.change_message
 
 
-def test_revoking_takes_a_csrf_token(user: Any) -> None:
+def test_revoking_requires_a_csrf_token(user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     browser = staff("everything")
     browser.handler.enforce_csrf_checks = True
@@ -291,7 +291,7 @@ def test_revoking_takes_a_csrf_token(user: Any) -> None:
         ([], False),
     ],
 )
-def test_revoking_takes_the_permission_to_change(
+def test_revoking_requires_the_change_permission(
     permissions: list[str], revoked: bool, user: Any
 ) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
@@ -301,7 +301,7 @@ def test_revoking_takes_the_permission_to_change(
 
 
 @pytest.mark.parametrize("permissions", [[], ["view_token"], ["change_token"]])
-def test_adding_takes_the_permission_to_add(permissions: list[str], user: Any) -> None:
+def test_adding_requires_the_add_permission(permissions: list[str], user: Any) -> None:
     assert add(staff(*permissions), user).status_code == 403
     assert not Token.objects.exists()
 
@@ -314,10 +314,10 @@ def test_list_shows_whether_a_token_is_valid(user: Any) -> None:
     assert "<script>alert(1)" not in page
 
 
-def test_list_needs_no_query_for_each_token(
+def test_list_needs_no_query_per_token(
     user: Any, django_assert_num_queries: Any, settings: Any
 ) -> None:
-    # Nor one of its own, when some time has passed.
+    # STATE_MAX_AGE keeps the queries of the administrators' settings out of the count.
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "STATE_MAX_AGE": 3600}
     browser = staff("everything")
 
@@ -340,7 +340,7 @@ def address(name: str, token: Token) -> str:
     return reverse(f"admin:mcp_bridge_tokens_token_{name}", args=[token.pk])
 
 
-def test_the_page_of_a_new_token_says_how_clients_are_connected(user: Any) -> None:
+def test_new_tokens_page_shows_how_to_connect_clients(user: Any) -> None:
     page = add(staff("everything"), user)
     text = page.content.decode()
     assert f"Authorization: Bearer {secret_in(page)}" in text.replace("&quot;", '"')
@@ -348,7 +348,7 @@ def test_the_page_of_a_new_token_says_how_clients_are_connected(user: Any) -> No
     assert "<script>" not in text
 
 
-def test_how_clients_are_connected_can_be_read_later_without_the_secret(user: Any) -> None:
+def test_connection_steps_remain_available_without_the_secret(user: Any) -> None:
     token, secret = Token.objects.issue(user=user, name="Laptop")
     text = staff("view_token").get(address("connect", token)).content.decode()
     assert "Bearer TOKEN" in text
@@ -358,13 +358,13 @@ def test_how_clients_are_connected_can_be_read_later_without_the_secret(user: An
     assert staff("add_token").get(address("connect", token)).status_code == 403
 
 
-def test_a_token_is_proposed_to_expire(user: Any) -> None:
+def test_new_token_has_a_default_expiry(user: Any) -> None:
     form = staff("add_token").get(reverse("admin:mcp_bridge_tokens_token_add")).context
     proposed = form["adminform"].form.initial["expires_at"] - timezone.now()
     assert timedelta(days=89) < proposed < timedelta(days=91)
 
 
-def test_a_token_is_revoked_on_a_page_of_its_own(user: Any) -> None:
+def test_token_is_revoked_on_a_separate_page(user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     browser = staff("view_token", "change_token")
     assert address("revoke", token) in browser.get(reverse(LIST)).content.decode()
@@ -382,9 +382,7 @@ def test_a_token_is_revoked_on_a_page_of_its_own(user: Any) -> None:
 
 
 @pytest.mark.parametrize("permissions", [["view_token"], ["view_token", "add_token"]])
-def test_revoking_on_a_page_takes_the_permission_to_change(
-    permissions: list[str], user: Any
-) -> None:
+def test_revoke_page_requires_the_change_permission(permissions: list[str], user: Any) -> None:
     token, _ = Token.objects.issue(user=user, name="Laptop")
     browser = staff(*permissions)
     assert address("revoke", token) not in browser.get(address("change", token)).content.decode()
@@ -402,7 +400,7 @@ def test_only_superusers_delete_tokens(user: Any) -> None:
     assert not Token.objects.exists()
 
 
-def test_who_may_not_view_users_types_the_name_of_one(user: Any) -> None:
+def test_user_is_typed_without_permission_to_view_users(user: Any) -> None:
     browser = staff("add_token", "issue_for_others")
     page = browser.get(reverse("admin:mcp_bridge_tokens_token_add"))
     assert '<input type="text" name="user"' in page.content.decode()

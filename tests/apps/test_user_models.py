@@ -1,4 +1,4 @@
-"""Sites with a user model of their own, each in a process of its own."""
+"""Sites with a custom user model, each in a separate process."""
 
 from __future__ import annotations
 
@@ -171,9 +171,7 @@ assert tools(ada) == ["ping"]
 @pytest.mark.parametrize(
     ("model", "story"), [("Person", PERSON), ("Bare", BARE), ("Member", MEMBER)]
 )
-def test_a_site_with_its_own_user_model_lists_calls_and_has_its_pages(
-    tmp_path: Path, model: str, story: str
-) -> None:
+def test_site_with_a_custom_user_model_works(tmp_path: Path, model: str, story: str) -> None:
     (tmp_path / "people").mkdir()
     (tmp_path / "people" / "__init__.py").touch()
     (tmp_path / "people" / "models.py").write_text(MODELS)

@@ -25,7 +25,7 @@ UUID = "12345678-1234-5678-1234-567812345678"
 
 
 def errors_of(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """The path and type of every error of a refused call."""
+    """Return the path and type of every error of a refused call."""
     assert result["isError"] is True
     assert "structuredContent" not in result
     errors = result["_meta"][ERRORS]
@@ -125,7 +125,7 @@ MIXED: list[Any] = [
 
 
 def plain(value: Any) -> Any:
-    """The value, or those of a dataclass but for its kind."""
+    """Return the value, or those of a dataclass but for its kind."""
     if isinstance(value, ex.Node):
         return (value.value, [plain(each) for each in value.children])
     return astuple(value)[1:] if is_dataclass(value) else value
@@ -133,7 +133,7 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["hints", "by hand"])
 @pytest.mark.parametrize(("hint", "sent", "received"), MIXED, ids=label)
-def test_only_where_an_integer_is_wanted_a_whole_number_becomes_one(
+def test_whole_floats_become_integers_only_for_integer_hints(
     hint: Any, sent: Any, received: Any, by_hand: bool, modern: CheckedClient, settings: Any
 ) -> None:
     def take(value, count: int, ratio: float, anything: Any, rest: Any = None):  # type: ignore[no-untyped-def]
@@ -148,7 +148,7 @@ def test_only_where_an_integer_is_wanted_a_whole_number_becomes_one(
     assert text_of(result) == repr((received, 1, 2.0, 2.0, {"a": [4.0]}))
 
 
-def test_a_whole_number_is_an_integer_in_errors_too(modern: CheckedClient, settings: Any) -> None:
+def test_whole_floats_are_integers_in_errors(modern: CheckedClient, settings: Any) -> None:
     def take(few: Annotated[int, Field(le=5)], count: int, word: str) -> None:
         """Take three values."""
 
@@ -198,7 +198,7 @@ def test_datetime_keeps_its_zone(modern: CheckedClient, settings: Any) -> None:
     ],
     ids=label,
 )
-def test_nothing_is_converted_that_the_schema_does_not_allow(
+def test_values_outside_the_schema_are_not_converted(
     hint: Any, sent: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -213,7 +213,7 @@ def test_refused_arguments_are_a_tool_result_in_every_revision(client: CheckedCl
 
 
 @pytest.mark.requirement("tools.inputs-validated")
-def test_refused_arguments_run_nothing(modern: CheckedClient) -> None:
+def test_refused_arguments_do_not_run_the_tool(modern: CheckedClient) -> None:
     site.CALLS.clear()
     modern.call_tool("add", {"a": 1, "b": True})
     assert site.CALLS == []
@@ -222,12 +222,14 @@ def test_refused_arguments_run_nothing(modern: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("params", [{}, {"arguments": None}, {"arguments": {}}])
-def test_no_arguments_are_an_empty_object(params: dict[str, Any], client: CheckedClient) -> None:
+def test_missing_arguments_are_an_empty_object(
+    params: dict[str, Any], client: CheckedClient
+) -> None:
     result = client.post("tools/call", name="shop_orders_find", **params)
     assert json.loads(text_of(result)) == ["None"] * 10
 
 
-def test_arguments_that_are_no_object_are_a_protocol_error(client: CheckedClient) -> None:
+def test_non_object_arguments_are_a_protocol_error(client: CheckedClient) -> None:
     for arguments in ([], [1], "", "{}", 0, 5, True, False):
         with pytest.raises(MCPError, match="arguments must be an object") as raised:
             client.post("tools/call", name="add", arguments=arguments)
@@ -235,11 +237,11 @@ def test_arguments_that_are_no_object_are_a_protocol_error(client: CheckedClient
         assert client.response.status_code == 200
 
 
-def test_default_of_the_procedure_stands_for_what_is_not_sent(modern: CheckedClient) -> None:
+def test_missing_arguments_get_their_default(modern: CheckedClient) -> None:
     assert modern.call_tool("add", {"a": 2})["structuredContent"] == {"result": 3}
 
 
-def test_mutable_default_is_the_procedure_s_own(modern: CheckedClient, settings: Any) -> None:
+def test_mutable_default_is_passed_as_is(modern: CheckedClient, settings: Any) -> None:
     default: list[int] = []
 
     def grow(value: list[int] = default) -> bool:
@@ -249,9 +251,7 @@ def test_mutable_default_is_the_procedure_s_own(modern: CheckedClient, settings:
     assert modern.call_tool("grow")["structuredContent"] == {"result": True}
 
 
-def test_a_default_inside_a_hint_holds_as_the_schema_says(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_default_inside_a_hint_matches_the_schema(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(Annotated[int, Field(default=5)]))
     result = modern.call_tool("take", {})
     if "value" in served("take").input_schema.get("required", []):
@@ -275,7 +275,7 @@ def test_positional_parameters_are_sent_by_name(
     assert modern.call_tool("positional", sent)["structuredContent"] == {"result": received}
 
 
-def test_context_may_be_positional_too(modern: CheckedClient, settings: Any) -> None:
+def test_context_can_be_positional(modern: CheckedClient, settings: Any) -> None:
     def whose(context: Context, /, word: str) -> str:
         return f"{context.user} {word}"
 
@@ -283,7 +283,7 @@ def test_context_may_be_positional_too(modern: CheckedClient, settings: Any) -> 
     assert text_of(modern.call_tool("whose", {"word": "x"})) == "ada x"
 
 
-def test_parameters_may_be_called_what_no_field_may(modern: CheckedClient, settings: Any) -> None:
+def test_parameters_can_have_names_illegal_for_fields(modern: CheckedClient, settings: Any) -> None:
     def odd(schema: int, model_config: int, _private: int, self: int, p0: int) -> list[int]:
         return [schema, model_config, _private, self, p0]
 
@@ -293,15 +293,15 @@ def test_parameters_may_be_called_what_no_field_may(modern: CheckedClient, setti
 
 
 @pytest.mark.parametrize("name", ["a", "p0", "model_config", "__class__", "self", "", "a/b"])
-def test_any_keywords_take_any_names(name: str, modern: CheckedClient) -> None:
+def test_keyword_parameters_accept_any_name(name: str, modern: CheckedClient) -> None:
     assert modern.call_tool("open_ended", {name: 1})["structuredContent"] == {name: 1}
 
 
-def test_any_keywords_are_held_to_their_hint(modern: CheckedClient) -> None:
+def test_keyword_parameters_are_validated_by_their_hint(modern: CheckedClient) -> None:
     assert errors_of(modern.call_tool("open_ended", {"a": "1", "b": 2})) == [("/a", "int_type")]
 
 
-def test_rpc_gives_the_raw_values_as_ever(modern: CheckedClient, settings: Any) -> None:
+def test_rpc_passes_raw_values(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(datetime.date))
     body = {"jsonrpc": "2.0", "id": 1, "method": "take", "params": ["2024-01-02"]}
     response = modern.http.post("/rpc", body, format="json")

@@ -1,4 +1,4 @@
-"""Whatever has items, returned where a list is declared."""
+"""Collections of all kinds, returned for a declared list."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SerializedPage:
 
 
 class Results:
-    """A lazy collection of a library's own, like those of search engines."""
+    """A lazy collection of a library, such as those of search engines."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.items = items
@@ -132,7 +132,7 @@ def given(client: CheckedClient) -> Any:
 
 @EACH
 @pytest.mark.parametrize("hint", HINTS, ids=str)
-def test_it_is_written_as_a_list(
+def test_collections_are_written_as_lists(
     hint: Any, make: Make, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, returning(hint, make))
@@ -141,14 +141,16 @@ def test_it_is_written_as_a_list(
 
 @EACH
 @pytest.mark.parametrize("page", [Page, SlottedPage, TypedPage, TuplePage, SerializedPage])
-def test_it_may_be_a_member(page: Any, make: Make, modern: CheckedClient, settings: Any) -> None:
+def test_collections_can_be_members(
+    page: Any, make: Make, modern: CheckedClient, settings: Any
+) -> None:
     serve(settings, returning(page, lambda: page(total=2, rows=make())))
     assert given(modern) == ([2, ROWS] if page is TuplePage else {"total": 2, "rows": ROWS})
 
 
 @pytest.mark.django_db(transaction=True)
 @EACH
-def test_it_is_read_under_asgi(make: Make, settings: Any) -> None:
+def test_collections_are_read_under_asgi(make: Make, settings: Any) -> None:
     async def give() -> Any:
         """Give."""
         return Page(total=2, rows=await sync_to_async(make)())
@@ -162,7 +164,7 @@ def test_it_is_read_under_asgi(make: Make, settings: Any) -> None:
     ("hint", "value"),
     [(list[str], "text"), (list[str], {"a": "b"}), (list[int], b"ab"), (list[Row], 3)],
 )
-def test_a_text_or_an_object_is_no_list(
+def test_strings_and_objects_are_not_lists(
     hint: Any, value: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, returning(hint, lambda: value))
@@ -188,7 +190,7 @@ def test_plain_items_are_listed(
     assert given(modern) == written
 
 
-def test_what_can_be_read_once_is_never_sent_in_part(modern: CheckedClient, settings: Any) -> None:
+def test_iterators_are_never_sent_partially(modern: CheckedClient, settings: Any) -> None:
     """The first section is read when the second member turns out to be a queryset."""
 
     def deep() -> Any:
@@ -199,9 +201,7 @@ def test_what_can_be_read_once_is_never_sent_in_part(modern: CheckedClient, sett
     assert_fault(modern.call_tool("give"))
 
 
-def test_an_error_between_the_items_is_no_shorter_list(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_error_between_items_fails_the_call(modern: CheckedClient, settings: Any) -> None:
     def failing() -> Any:
         yield Section(slug="sport")
         raise RuntimeError("lost")

@@ -1,8 +1,8 @@
 """
-What one call may cost, however its arguments were chosen.
+The cost of one call is bounded for any arguments.
 
-Bounds are ratios of processor time to a harmless call of the same size, so generous that only what
-grows with the square of the size, or faster, is beyond them.
+Bounds are ratios of processor time to a harmless call of the same size, generous enough that only
+quadratic or faster growth exceeds them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def items(make: Callable[[int], Any]) -> Callable[[list[int]], Any]:
 
 
 def wide(*, count: int = 20) -> Any:
-    """A model with many members that have to be sent."""
+    """Return a model with many members that have to be sent."""
     members: dict[str, Any] = {f"m{number}": (int, ...) for number in range(count)}
     return create_model("Wide", __config__={"extra": "forbid"}, **members)
 
@@ -119,14 +119,14 @@ def listed(depth: int, value: Any) -> Any:
 
 
 def cost(client: CheckedClient, value: Any) -> tuple[float, dict[str, Any]]:
-    """The processor time of a call, and its result."""
+    """Return the processor time of a call, and its result."""
     before = time.process_time()
     result = client.call_tool("take", {"value": value})
     return time.process_time() - before, result
 
 
 def affordable(client: CheckedClient, value: Any, harmless: Any) -> dict[str, Any]:
-    """The result of a call that takes no more than some times what a harmless one takes."""
+    """Return the result of a call that takes no more than some times what a harmless one takes."""
     spent, _ = cost(client, harmless)
     more, result = cost(client, value)
     assert more < 8 * spent + 1
@@ -151,7 +151,7 @@ HASHED: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "make"), HASHED, ids=[str(hint) for hint, _ in HASHED])
-def test_values_with_one_hash_are_refused(
+def test_values_with_equal_hashes_are_refused(
     hint: Any, make: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -160,7 +160,9 @@ def test_values_with_one_hash_are_refused(
     assert [kind for _, kind in errors_of(result)] == ["hashes_alike"]
 
 
-def test_values_that_share_a_hash_by_chance_are_taken(modern: CheckedClient, settings: Any) -> None:
+def test_values_with_accidental_hash_collisions_are_accepted(
+    modern: CheckedClient, settings: Any
+) -> None:
     serve(settings, taking(set[tuple[int, int, int]]))
     pairs = [[a, b, c] for a in (-1, -2) for b in (-1, -2) for c in (-1, -2)]
     assert not cost(modern, pairs)[1]["isError"]
@@ -174,7 +176,7 @@ def test_values_that_share_a_hash_by_chance_are_taken(modern: CheckedClient, set
         (dict[int, int], {str(n): n for n in range(10_001)}, "maxProperties"),
     ],
 )
-def test_the_bound_of_what_is_hashed_is_advertised_and_enforced(
+def test_bound_of_hashed_values_is_advertised_and_enforced(
     hint: Any, value: Any, keyword: str, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -196,7 +198,7 @@ def test_the_bound_of_what_is_hashed_is_advertised_and_enforced(
     ],
     ids=str,
 )
-def test_texts_and_what_has_a_bound_of_its_own_get_no_other(
+def test_strings_and_bounded_values_get_no_extra_bound(
     hint: Any, bound: int | None, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -206,17 +208,17 @@ def test_texts_and_what_has_a_bound_of_its_own_get_no_other(
 
 class SectionsForm(forms.Form):
     sections = forms.ModelMultipleChoiceField(Section.objects.all())
-    # By default it takes fewer than those that cost time for their hashes.
+    # By default it accepts fewer than the number whose hashes cost time.
     sections.max_length = 50_000  # type: ignore[attr-defined]
 
 
-def test_keys_of_rows_with_one_hash_are_refused(modern: CheckedClient, settings: Any) -> None:
+def test_row_keys_with_equal_hashes_are_refused(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(SectionsForm))
     result = affordable(modern, {"sections": COLLIDING}, {"sections": [1] * MANY})
     assert errors_of(result) == [("/value/sections", "hashes_alike")]
 
 
-def test_keys_of_instances_with_one_hash_are_refused(modern: CheckedClient, settings: Any) -> None:
+def test_instance_keys_with_equal_hashes_are_refused(modern: CheckedClient, settings: Any) -> None:
     with isolate_apps("testproject.newsroom"):
 
         class Numbered(models.Model):
@@ -230,7 +232,7 @@ def test_keys_of_instances_with_one_hash_are_refused(modern: CheckedClient, sett
     assert errors_of(result) == [("/value", "hashes_alike")]
 
 
-def test_the_same_key_may_be_sent_many_times(modern: CheckedClient, settings: Any) -> None:
+def test_same_key_can_be_sent_many_times(modern: CheckedClient, settings: Any) -> None:
     section = Section.objects.create(name="Sport", slug="sport")
     serve(settings, taking(list[Section]))
     assert not cost(modern, [section.pk] * 1000)[1]["isError"]
@@ -252,7 +254,7 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("hint", "value", "path"), WRONG.values(), ids=WRONG)
-def test_large_wrong_values_cost_what_right_ones_do(
+def test_large_invalid_values_cost_as_much_as_valid(
     hint: Any, value: Any, path: str, modern: CheckedClient, settings: Any
 ) -> None:
     def other(value: Any) -> None:
@@ -267,16 +269,14 @@ def test_large_wrong_values_cost_what_right_ones_do(
     assert more < 8 * spent + 1
 
 
-def test_a_small_value_is_told_all_its_errors(modern: CheckedClient, settings: Any) -> None:
+def test_small_values_get_all_errors(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[One]))
     wrong = [{"a": 1, "b": "x"}, {"a": 1, "b": 2}, {"b": 2}]
     paths = [path for path, _ in errors_of(cost(modern, wrong)[1])]
     assert paths == ["/value/0/b", "/value/2/a"]
 
 
-def test_a_large_value_is_told_the_first_error_of_each_array(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_large_values_get_one_error_per_array(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(tuple[list[int], dict[str, int]]))
     wrong = [[1.0, *range(400), "x", "y"], {"a": 1, "b": "x", "c": "y"}]
     assert errors_of(cost(modern, wrong)[1]) == [("/value/0/401", "int_type")]
@@ -289,7 +289,7 @@ TREES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("hint", "right", "wrong"), TREES.values(), ids=TREES)
-def test_a_union_that_contains_itself_is_read_within_bounds(
+def test_recursive_union_is_read_within_bounds(
     hint: Any, right: Any, wrong: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -300,12 +300,12 @@ def test_a_union_that_contains_itself_is_read_within_bounds(
         assert text_of(result).endswith("cannot be checked: it is too large or too deep; send less")
 
 
-def test_many_values_of_such_a_union_are_taken(modern: CheckedClient, settings: Any) -> None:
+def test_many_recursive_union_values_are_accepted(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[Left | Right]))
     assert not cost(modern, [nested(2, None)] * 10_000)[1]["isError"]
 
 
-def test_what_a_text_holds_is_no_value(modern: CheckedClient, settings: Any) -> None:
+def test_content_of_strings_is_not_counted(modern: CheckedClient, settings: Any) -> None:
     def take(value: Left | Right | list[Left | Right], note: str) -> str:
         """Take a tree with a note."""
         return note[:1]
@@ -318,11 +318,11 @@ def test_what_a_text_holds_is_no_value(modern: CheckedClient, settings: Any) -> 
         assert time.process_time() - before < 3
         assert errors_of(result) == [("", "uncheckable")]
     sent = {"value": [1.5, 2.5], "note": ",[{" * 1000}
-    # All errors of a small value are told, however long a text beside it is.
+    # A small value gets all errors, even beside a long string.
     assert len([path for path, _ in errors_of(modern.call_tool("take", sent))]) > 0
 
 
-def test_a_large_value_of_such_a_union_takes_a_second_at_most(
+def test_large_recursive_union_value_takes_at_most_a_second(
     modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(list[Left | Right]))
@@ -346,7 +346,7 @@ NAMED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("hint", "value", "path"), NAMED.values(), ids=NAMED)
-def test_an_overlong_name_is_refused_before_errors_have_it(
+def test_overlong_name_is_refused_before_it_reaches_errors(
     hint: Any, value: Any, path: str, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -362,9 +362,7 @@ def test_an_overlong_name_is_refused_before_errors_have_it(
     assert most < 50_000_000
 
 
-def test_an_overlong_name_of_an_argument_is_refused_where_any_is_taken(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_overlong_keyword_argument_name_is_refused(modern: CheckedClient, settings: Any) -> None:
     def closed(value: int) -> None:
         """Take a number."""
 
@@ -378,18 +376,16 @@ def test_an_overlong_name_of_an_argument_is_refused_where_any_is_taken(
     assert sorted(kinds) == ["extra_forbidden", "missing"]
 
 
-def test_a_name_of_an_address_is_no_overlong_one(modern: CheckedClient, settings: Any) -> None:
+def test_names_as_long_as_an_address_are_accepted(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(dict[str, int]))
     name = "https://example.com/" + "a" * 980
     assert not cost(modern, {name: 1, 'b"' * 300: 2})[1]["isError"]
-    # A long value is no name.
+    # Long values are not names.
     serve(settings, taking(dict[str, str]))
     assert not cost(modern, {"a": "b" * 5000, "c": ':"' * 2000})[1]["isError"]
 
 
-def test_long_names_are_told_the_first_error_of_each_array(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_long_names_get_one_error_per_array(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(dict[str, dict[str, list[wide()]]]))
     for count, errors in ((1, 25), (3, 20)):
         value: Any = {"a": {}}
@@ -399,7 +395,7 @@ def test_long_names_are_told_the_first_error_of_each_array(
         assert len([kind for _, kind in errors_of(result) if kind == "missing"]) <= errors
 
 
-def test_a_short_request_has_no_long_answer(modern: CheckedClient, settings: Any) -> None:
+def test_short_request_never_has_a_long_answer(modern: CheckedClient, settings: Any) -> None:
     one, two, three = (
         create_model(
             f"Wide{n}",
@@ -420,9 +416,7 @@ def test_a_short_request_has_no_long_answer(modern: CheckedClient, settings: Any
 
 
 @pytest.mark.parametrize("digits", [1000, 1001, 500_000])
-def test_a_decimal_has_a_bound_to_its_digits(
-    digits: int, modern: CheckedClient, settings: Any
-) -> None:
+def test_decimal_digits_are_bounded(digits: int, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(decimal.Decimal))
     schema = served("take").input_schema["properties"]["value"]
     assert schema["anyOf"][1]["maxLength"] == 1000
@@ -440,7 +434,7 @@ NUL: list[Any] = [
 
 @pytest.mark.parametrize(("arguments", "paths"), NUL)
 @pytest.mark.parametrize("given", [None, {"type": "object", "additionalProperties": True}])
-def test_a_nul_is_refused_at_its_place(
+def test_nul_is_refused_with_its_place(
     given: Any, arguments: Any, paths: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     options = {} if given is None else {"input_schema": given}
@@ -450,7 +444,7 @@ def test_a_nul_is_refused_at_its_place(
     assert "U+0000" in text_of(result)
 
 
-def test_what_only_looks_like_a_nul_is_taken(modern: CheckedClient, settings: Any) -> None:
+def test_escaped_nul_lookalikes_are_accepted(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(str))
     result = modern.call_tool("take", {"value": r"\u0000"})
     assert text_of(result) == json.dumps(repr(r"\u0000"))[1:-1].replace("\\\\\\\\", "\\\\")

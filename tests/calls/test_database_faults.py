@@ -1,4 +1,4 @@
-"""A database that fails at any point of a call: told as such, with nothing half done."""
+"""A database failure at any point of a call is reported, and leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = "SECRET-MARKER: the database is gone"
 
 
 class Failing:
-    """Counts the statements, and lets the n-th of them fail (0: none)."""
+    """A wrapper that counts the statements and makes the n-th one fail (0: none)."""
 
     def __init__(self, fails: int = 0) -> None:
         self.fails = fails
@@ -43,7 +43,7 @@ def client(user: Any) -> MCPClient:
 
 
 def write(client: MCPClient, failing: Failing) -> tuple[int, dict[str, Any]]:
-    """Status and answer of a call that writes to the database."""
+    """Return the status and answer of a call that writes to the database."""
     body = message(client, name="make_group", arguments={"name": "g"})
     with connection.execute_wrapper(failing):
         response = client.send(wire.compact(body).encode(), headers(client, name="make_group"))
@@ -55,7 +55,7 @@ def write(client: MCPClient, failing: Failing) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("required", [False, True], ids=["", "REQUIRED"])
 @pytest.mark.parametrize("atomic", [True, False], ids=["ATOMIC_REQUESTS", ""])
-def test_every_statement_may_fail(
+def test_any_statement_can_fail(
     client: MCPClient,
     atomic: bool,
     required: bool,
@@ -78,7 +78,7 @@ def test_every_statement_may_fail(
         assert Group.objects.count() == (not failed)
         found = list(ToolCallRecord.objects.values_list("outcome", flat=True))
         if status == 200:
-            # One record, of which the end may be lost; or none, and that is in the log.
+            # One record, perhaps without its end; or none, which is logged.
             assert len(found) == 1 or "is lost: it was not written" in caplog.text
             assert failed or found == ["succeeded"] or "is lost" in caplog.text
             assert failed or found or not required
@@ -90,7 +90,7 @@ def test_every_statement_may_fail(
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_database_that_is_away_is_told_as_such(client: MCPClient, revision: str) -> None:
+def test_unreachable_database_is_reported(client: MCPClient, revision: str) -> None:
     other = MCPClient(revision=revision)
     other.headers = client.headers
     status, answer = write(other, Failing(1))
@@ -99,7 +99,7 @@ def test_database_that_is_away_is_told_as_such(client: MCPClient, revision: str)
 
 
 @pytest.mark.parametrize("table", ["mcp_bridge_generation", "mcp_bridge_toolsetting"])
-def test_a_missing_table_is_told_as_such_on_every_database(client: MCPClient, table: str) -> None:
+def test_missing_table_is_reported_on_every_database(client: MCPClient, table: str) -> None:
     quote = connection.ops.quote_name
     registry.reload()
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Further databases: a call begins a transaction in one when it first uses it."""
+"""Additional databases: a call starts a transaction in one when it first uses it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """A second database, with one table."""
     configure("other", tmp_path / "other.sqlite3", monkeypatch)
     connection = connections["other"]
-    # Django's test cases refuse to open what was not configured when they began.
+    # Django's test cases do not open databases that were configured after they started.
     connection.connect()
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE note (text varchar(100))")
@@ -60,7 +60,7 @@ def notes() -> list[str]:
 
 
 def note(context: Context, text: str, name: str = "") -> str:
-    """Write a note to the other database, and ask for whom where that is not said."""
+    """Write a note to the other database, and ask for a name if none is given."""
     Group.objects.create(name=text)
     add(text)
     return name or elicit(context, "For whom?", Name).name
@@ -84,14 +84,14 @@ def asker(user: Any) -> CheckedClient:
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_tool_with_a_context_does_not_need_a_database_that_it_does_not_use(
+def test_context_tool_ignores_an_unreachable_unused_database(
     read_only: bool, asker: CheckedClient, settings: Any, away: None
 ) -> None:
     serve(settings, greet, read_only=read_only)
     assert text_of(asker.call_tool("greet")) == "Hello ada"
 
 
-def test_a_question_undoes_what_was_written_in_a_further_database(
+def test_question_rolls_back_a_further_database(
     asker: CheckedClient, settings: Any, other: Any
 ) -> None:
     serve(settings, note)
@@ -101,7 +101,7 @@ def test_a_question_undoes_what_was_written_in_a_further_database(
     assert (notes(), Group.objects.filter(name="kept").exists()) == (["kept"], True)
 
 
-def test_a_question_undoes_the_transaction_in_which_it_is_asked(
+def test_question_rolls_back_its_own_transaction(
     asker: CheckedClient, settings: Any, other: Any
 ) -> None:
     serve(settings, note_atomically)
@@ -109,7 +109,7 @@ def test_a_question_undoes_the_transaction_in_which_it_is_asked(
     assert (result["resultType"], notes()) == ("input_required", [])
 
 
-def test_a_tool_that_fails_undoes_what_it_wrote_in_a_further_database(
+def test_failing_tool_rolls_back_a_further_database(
     asker: CheckedClient, settings: Any, other: Any
 ) -> None:
     def fail(context: Context) -> None:

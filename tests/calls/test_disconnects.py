@@ -1,4 +1,4 @@
-"""Under ASGI clients go before the answer, and tools end in odd ways: what is told is true."""
+"""Disconnects and unusual endings of tools under ASGI are reported correctly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEGUN, GO_ON = threading.Event(), threading.Event()
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["django", "direct lane"])
 def application(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients go in the same way whichever application they call."""
+    """Both applications, which treat disconnects in the same way."""
     if request.param:
         monkeypatch.setattr(lane, "IS_ON", True)
 
@@ -34,9 +34,9 @@ def application(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture(autouse=True)
 def anew() -> Iterator[None]:
     """
-    Begin with nothing told to go on, and end what the threads of requests have opened.
+    Reset the events before a test, and close the connections of request threads after it.
 
-    Django closes no SQLite database in memory by itself, since that would lose it.
+    Django never closes an in-memory SQLite database, because that would lose it.
     """
     BEGUN.clear()
     GO_ON.clear()
@@ -71,7 +71,7 @@ async def aslow() -> str:
 
 
 class SlowPolicy:
-    """Takes its time."""
+    """A slow policy."""
 
     def allows(self, tool: Any, context: Any) -> bool:
         BEGUN.set()
@@ -98,19 +98,19 @@ def leave(tool: str, times: int) -> list[Any]:
 @pytest.mark.requirement("http.cancel", "http.cancelled-silence")
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("function", [slow, aslow])
-def test_what_a_call_came_to_is_told_whenever_its_client_goes(
+def test_outcome_is_recorded_whenever_the_client_disconnects(
     function: Any, times: int, settings: Any
 ) -> None:
     serve(settings, function, public=True, asynchronous=True)
     assert leave(function.__name__, times) == []
     came = (outcomes(), Group.objects.count())
     assert came == ((["succeeded"], 1) if function is slow else (["cancelled"], 0))
-    # Nothing is left open that would hold up the next one.
+    # Nothing stays open that would block the next call.
     Group.objects.all().delete()
     assert b'"isError":false' in asyncio.run(posted(function.__name__))
 
 
-def test_a_tool_whose_client_goes_before_it_runs_does_not_run(settings: Any) -> None:
+def test_tool_does_not_run_after_an_early_disconnect(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": f"{__name__}.SlowPolicy"}
     serve(settings, slow, public=True, asynchronous=True)
     assert leave("slow", 1) == []
@@ -118,7 +118,7 @@ def test_a_tool_whose_client_goes_before_it_runs_does_not_run(settings: Any) -> 
 
 
 @pytest.mark.requirement("http.cancel")
-def test_a_coroutine_of_a_function_is_cancelled_when_its_client_goes(settings: Any) -> None:
+def test_inner_coroutine_is_cancelled_on_disconnect(settings: Any) -> None:
     ended: list[str] = []
 
     async def wait() -> None:
@@ -141,7 +141,7 @@ def test_a_coroutine_of_a_function_is_cancelled_when_its_client_goes(settings: A
 
 
 class GoneError(BaseException):
-    """Ends more than a tool."""
+    """An exception that ends more than a tool."""
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -183,7 +183,7 @@ async def returns() -> Iterable[int]:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("function", [cancels, yields, returns])
-def test_a_tool_that_is_cancelled_by_itself_has_failed(
+def test_tool_that_cancels_itself_has_failed(
     function: Any, asynchronous: bool, settings: Any
 ) -> None:
     serve(settings, function, public=True, asynchronous=asynchronous)
@@ -193,13 +193,13 @@ def test_a_tool_that_is_cancelled_by_itself_has_failed(
 
 
 class StoppingPolicy(SlowPolicy):
-    """Raises what no future takes."""
+    """Raises StopIteration, which a future refuses."""
 
     def allows(self, tool: Any, context: Any) -> bool:
         return next(iter(()))
 
 
-def test_a_policy_that_stops_an_iteration_is_a_fault(settings: Any) -> None:
+def test_policy_raising_stop_iteration_is_a_fault(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": f"{__name__}.StoppingPolicy"}
     serve(settings, slow, public=True, asynchronous=True)
     assert b"-32603" in asyncio.run(posted("slow"))
@@ -207,11 +207,9 @@ def test_a_policy_that_stops_an_iteration_is_a_fault(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_what_a_coroutine_returns_may_read_from_the_database(
-    asynchronous: bool, settings: Any
-) -> None:
+def test_lazy_result_of_a_coroutine_can_query(asynchronous: bool, settings: Any) -> None:
     async def groups() -> Iterable[str]:
-        """Tell how many permissions each group has."""
+        """Return the number of permissions of each group."""
         found = await sync_to_async(list)(Group.objects.order_by("name"))
         return (f"{each.name}: {each.permissions.count()}" for each in found)
 
@@ -222,9 +220,7 @@ def test_what_a_coroutine_returns_may_read_from_the_database(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_what_is_committed_is_told_as_done_whatever_comes_after(
-    asynchronous: bool, settings: Any
-) -> None:
+def test_committed_call_succeeds_despite_failing_hooks(asynchronous: bool, settings: Any) -> None:
     def commit() -> str:
         """Write a group, with a hook that fails."""
         Group.objects.create(name="written")

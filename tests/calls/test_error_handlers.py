@@ -24,7 +24,9 @@ def handled(settings: Any, handler: Any, exception: Exception) -> None:
     route(settings, path("rpc", server.view))
 
 
-def test_error_handler_of_the_server_sees_the_failure(modern: CheckedClient, settings: Any) -> None:
+def test_error_handler_of_the_server_receives_the_failure(
+    modern: CheckedClient, settings: Any
+) -> None:
     seen: list[Any] = []
     problem = RuntimeError(MARKER)
     handled(settings, lambda exception, context: seen.append((exception, context)), problem)
@@ -47,13 +49,13 @@ def raise_bug(exception: Any, context: Any) -> None:
     raise KeyError(MARKER)
 
 
-def test_error_handler_may_put_it_in_other_words(modern: CheckedClient, settings: Any) -> None:
+def test_error_handler_can_replace_the_text(modern: CheckedClient, settings: Any) -> None:
     handled(settings, raise_rpc, RuntimeError(MARKER))
     assert text_of(modern.call_tool("fail")) == "The handler's own words."
 
 
 @pytest.mark.parametrize("handler", [raise_internal, raise_bug])
-def test_error_handler_that_breaks_leaks_nothing(
+def test_failing_error_handler_leaks_nothing(
     handler: Any, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     handled(settings, handler, RuntimeError(MARKER))
@@ -63,7 +65,7 @@ def test_error_handler_that_breaks_leaks_nothing(
 
 
 class Mute(RPCException):
-    """An exception whose text cannot be had."""
+    """An exception whose text raises."""
 
     @property
     def message(self) -> str:
@@ -73,9 +75,7 @@ class Mute(RPCException):
     def message(self, text: str) -> None: ...
 
 
-def test_exception_that_breaks_when_it_is_read_is_a_failure_like_any_other(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_unprintable_exception_is_an_ordinary_failure(modern: CheckedClient, settings: Any) -> None:
     serve(settings, raising(Mute(-32000, MARKER)))
     assert reference_in(text_of(modern.call_tool("fail")))
     assert MARKER not in modern.response.content.decode()
@@ -90,7 +90,7 @@ def mapper(exception: Exception, call: ToolCall) -> Any:
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("mapped"), ToolError("mapped")], ids=label)
-def test_error_mapper_gives_the_text(
+def test_error_mapper_returns_the_text(
     problem: Exception, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"ERROR_MAPPER": "tests.calls.test_error_handlers.mapper"}
@@ -100,7 +100,7 @@ def test_error_mapper_gives_the_text(
 
 
 @pytest.mark.parametrize("how", ["none", "empty", "number", "unknown key"])
-def test_error_mapper_without_a_text_or_that_raises_changes_nothing(
+def test_failing_or_empty_error_mapper_is_ignored(
     how: str, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"ERROR_MAPPER": "tests.calls.test_error_handlers.mapper"}

@@ -1,7 +1,7 @@
 """
-Whatever fails at any point of a request: an answer, the tool run at most once, a good next call.
+A failure at any point of a request: an answer, at most one run, and a good next call.
 
-The points are the statements, the uses of the cache, what is logged, and the receivers of signals.
+The points are statements, uses of the cache, log messages and receivers of signals.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIGNALS = [
 
 
 class Points:
-    """Counts the points that are passed, and lets the n-th of them fail (0: none)."""
+    """Counts the points that are passed and makes the n-th one fail (0: none)."""
 
     fails = count = 0
 
@@ -58,14 +58,14 @@ class FailingCache(LocMemCache):
     passes = False
 
     def validate_key(self, key: str) -> None:
-        # Each use begins with it.
+        # Each use starts with this method.
         if self.passes:
             points.pass_one(ConnectionError)
         super().validate_key(key)
 
 
 class FailingHandler(logging.Handler):
-    """A handler that leaves its errors to who has logged something."""
+    """A handler that raises its errors in the code that logs."""
 
     def __init__(self, emit: Callable[[], None]) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def pass_a_log() -> None:
 
 @contextmanager
 def logs(emit: Callable[[], None] = pass_a_log) -> Iterator[None]:
-    """All that is logged by the bridge, down to DEBUG."""
+    """Pass everything that the package logs, down to DEBUG, to the failing handler."""
     logger, handler = logging.getLogger("mcp_bridge"), FailingHandler(emit)
     level = logger.level
     logger.addHandler(handler)
@@ -118,7 +118,7 @@ def logs(emit: Callable[[], None] = pass_a_log) -> Iterator[None]:
 
 @contextmanager
 def statements_without_logs() -> Iterator[None]:
-    """Nothing of what fails can be logged either."""
+    """Make statements fail while logging fails too."""
     with statements(), logs(refuse_to_log):
         yield
 
@@ -155,7 +155,7 @@ def broken(name: str) -> str:
     raise RuntimeError(MARKER)
 
 
-# What a request without a call neither logs nor signals.
+# Requests without a call neither log nor send signals.
 WITHOUT_POINTS = {
     *((receivers, kind) for kind in ["list"]),
     *((logs, kind) for kind in ("list", "read", "act", "confirmed")),
@@ -163,7 +163,7 @@ WITHOUT_POINTS = {
 
 
 class Caller:
-    """Sends requests, and holds each answer against what an answer may be."""
+    """Sends requests and checks that each answer is a permitted one."""
 
     def __init__(self, client: MCPClient) -> None:
         self.client = client
@@ -229,7 +229,7 @@ def caller(settings: Any, user: Any, monkeypatch: pytest.MonkeyPatch) -> Iterato
 @pytest.mark.parametrize(
     "where", [statements, statements_without_logs, uses_of_the_cache, logs, receivers]
 )
-def test_every_point_may_fail(
+def test_any_point_can_fail(
     where: Callable[[], AbstractContextManager[None]], kind: str, caller: Caller
 ) -> None:
     ask = REQUESTS[kind]
@@ -238,7 +238,7 @@ def test_every_point_may_fail(
         RUNS.clear()
         ToolCallRecord.objects.all().delete()
         Group.objects.all().delete()
-        # So that its use is noted anew, and the settings are read.
+        # So that its use is recorded again and the settings are read again.
         Token.objects.update(last_used_at=None)
         registry.forget()
         points.begin(fails)
@@ -259,13 +259,13 @@ def test_every_point_may_fail(
         if kind == "act":
             assert Group.objects.count() == is_good
         if where is uses_of_the_cache and kind == "confirmed":
-            # What needs a person's yes never runs uncounted.
+            # A tool that requires confirmation never runs uncounted.
             assert answer.keys() == good.keys() or "cannot be counted" in text_of(answer)
         elif where in (uses_of_the_cache, logs, receivers):
-            # What only counts, logs or listens changes no answer.
+            # Counting, logging and receivers never change the answer.
             assert answer.keys() == good.keys()
             assert answer.get("isError") == good.get("isError")
-            # On record, as it is where nothing fails.
+            # Recorded in the same way as without a failure.
             assert ToolCallRecord.objects.count() == (kind != "list") + (kind == "confirmed")
     again = answers(0)
     assert again.get("isError") == good.get("isError")

@@ -1,4 +1,4 @@
-"""Procedures that yield: what they yield is one result."""
+"""Procedures that yield: the yielded values form one result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def pictures_later() -> AsyncIterator[ImageContent]:
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("function", [pictures, pictures_later])
-def test_blocks_that_are_yielded_are_all_sent(
+def test_all_yielded_blocks_are_sent(
     function: Any, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, asynchronous=asynchronous)
@@ -60,7 +60,7 @@ async def numbers_awaited() -> Iterable[int]:
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("function", [numbers, numbers_later, numbers_awaited])
-def test_values_that_are_yielded_are_a_list(
+def test_yielded_values_are_a_list(
     function: Any, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, asynchronous=asynchronous)
@@ -94,7 +94,7 @@ async def leaving() -> AsyncIterator[int]:
     ("function", "told"),
     [(refusing, "only one"), (refusing_later, "only one"), (leaving, "reference")],
 )
-def test_what_is_raised_between_yields_is_an_error_of_the_tool(
+def test_exception_between_yields_is_a_tool_error(
     function: Any, told: str, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, asynchronous=asynchronous)

@@ -1,4 +1,4 @@
-"""Under ASGI a coroutine's transaction begins when it first uses the thread of its queries."""
+"""Under ASGI, a coroutine's transaction starts with its first query."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def made() -> Iterator[None]:
 
 @pytest.fixture
 def call(settings: Any) -> Callable[..., str]:
-    """Serves a coroutine function and calls it; the answer."""
+    """A function that serves a coroutine function, calls it and returns the answer."""
 
     def called(function: Any, **marks: Any) -> str:
         serve(settings, function, public=True, asynchronous=True, **marks)
@@ -57,7 +57,7 @@ def call(settings: Any) -> Callable[..., str]:
 
 
 def are_open() -> list[bool]:
-    """Whether each connection of the request is in a transaction, asked from the event loop."""
+    """Return whether each connection of the request is in a transaction, seen by the event loop."""
     return [each.in_atomic_block for each in MADE]
 
 
@@ -70,7 +70,7 @@ def write(name: str = "written") -> None:
         Group.objects.create(name=name)
 
 
-def test_no_transaction_is_open_while_a_coroutine_uses_no_database(call: Any) -> None:
+def test_coroutine_without_queries_opens_no_transaction(call: Any) -> None:
     found: list[list[bool]] = []
 
     async def wait() -> str:
@@ -83,16 +83,16 @@ def test_no_transaction_is_open_while_a_coroutine_uses_no_database(call: Any) ->
 
     assert '"isError":false' in call(wait)
     before, after = found
-    # The record that it has started is written already.
+    # The record of its start has already been written.
     assert before
     assert not any(before)
     assert any(after)
     assert names() == ["written"]
 
 
-def test_what_it_commits_itself_goes_with_its_error(call: Any) -> None:
+def test_inner_commit_is_rolled_back_with_the_error(call: Any) -> None:
     async def fail() -> None:
-        """Write in a transaction of its own, and fail."""
+        """Write in a separate transaction, and fail."""
         await sync_to_async(write)()
         raise ToolError("Written, then refused.")
 
@@ -100,7 +100,7 @@ def test_what_it_commits_itself_goes_with_its_error(call: Any) -> None:
     assert names() == []
 
 
-def test_a_durable_transaction_is_refused_as_in_a_function(call: Any) -> None:
+def test_durable_transaction_is_refused_as_in_functions(call: Any) -> None:
     def durable() -> None:
         with transaction.atomic(durable=True):
             Group.objects.create(name="written")
@@ -113,7 +113,7 @@ def test_a_durable_transaction_is_refused_as_in_a_function(call: Any) -> None:
     assert names() == []
 
 
-def test_what_it_does_at_once_is_in_one_transaction(call: Any) -> None:
+def test_concurrent_queries_share_one_transaction(call: Any) -> None:
     async def several() -> None:
         """Write several groups at once, of which the last cannot be."""
         writes = [Group.objects.acreate(name=name) for name in "abc"]
@@ -129,7 +129,7 @@ def test_what_it_does_at_once_is_in_one_transaction(call: Any) -> None:
     assert names() == ["a", "b", "c", "d"]
 
 
-def test_what_is_read_of_its_result_is_in_the_transaction(call: Any) -> None:
+def test_result_is_read_within_the_transaction(call: Any) -> None:
     found: list[bool] = []
 
     async def lazily() -> Any:
@@ -145,14 +145,14 @@ def test_what_is_read_of_its_result_is_in_the_transaction(call: Any) -> None:
     assert found == [True]
 
 
-def test_a_transaction_that_cannot_begin_is_tried_again_by_the_next_query(
+def test_failed_transaction_start_is_retried_by_the_next_query(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
     enter = transaction.Atomic.__enter__
 
     def refuse_once(self: Any) -> None:
-        # Only that of the call: those of the bridge's own rows have ended by then.
+        # Only the call's transaction: those for the package's own rows have ended by then.
         if waits and len(begun) < 2:
             begun.append("refused")
             if len(begun) == 1:
@@ -163,7 +163,7 @@ def test_a_transaction_that_cannot_begin_is_tried_again_by_the_next_query(
     monkeypatch.setattr(transaction.Atomic, "__enter__", refuse_once)
 
     async def persist(fail: bool = True) -> None:
-        """Write a group, once more where the database is away."""
+        """Write a group, again if the database is unreachable."""
         waits.append(True)
         with pytest.raises(OperationalError):
             await Group.objects.acount()
@@ -174,9 +174,7 @@ def test_a_transaction_that_cannot_begin_is_tried_again_by_the_next_query(
     assert names() == []
 
 
-def test_a_coroutine_that_waits_long_holds_no_connection(
-    call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_coroutine_releases_its_connection(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     close = BaseDatabaseWrapper.close_if_unusable_or_obsolete
 
@@ -198,9 +196,7 @@ def test_a_coroutine_that_waits_long_holds_no_connection(
     assert names() == ["written"]
 
 
-def test_a_coroutine_that_has_used_its_connection_keeps_it(
-    call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_coroutine_keeps_a_used_connection(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from mcp_bridge.concurrency import threads
 
     monkeypatch.setattr(threads, "HELD", 0)

@@ -1,4 +1,4 @@
-"""A tool that keeps others from writing to SQLite is named, and no note of a use waits for one."""
+"""A tool that blocks writes to SQLite is named, and recording a use never waits for it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def named(caplog: pytest.LogCaptureFixture) -> list[str]:
         ("IMMEDIATE", False, False, True),
     ],
 )
-def test_a_tool_that_keeps_the_lock_is_named_in_the_log(
+def test_tool_holding_the_lock_is_logged(
     mode: str | None,
     writes: bool,
     fails: bool,
@@ -93,7 +93,7 @@ def test_a_tool_that_keeps_the_lock_is_named_in_the_log(
     serve(settings, slowly, asynchronous=asynchronous)
 
     def make() -> bool:
-        # In no transaction of a view, which did not know of this database when it was made.
+        # Not in a view's transaction: the view was built before this database was configured.
         make_call = async_to_sync(acall) if asynchronous else call
         result = make_call(served("slowly"), {}, Context(user=None))
         assert isinstance(result, CallToolResult)
@@ -109,11 +109,11 @@ def test_a_tool_that_keeps_the_lock_is_named_in_the_log(
     connections["filed"].close()
 
 
-def test_the_recount_of_the_newsroom_keeps_no_lock() -> None:
+def test_newsroom_recount_does_not_hold_the_lock() -> None:
     assert recount_archive._non_atomic_requests == {"default"}  # type: ignore[attr-defined]
 
 
-def test_a_write_that_waits_for_nobody_leaves_the_connection_as_it_was(place: Path) -> None:
+def test_non_waiting_write_restores_the_connection(place: Path) -> None:
     connection = connections["filed"]
     connection.ensure_connection()
     waits = connection.connection.execute("PRAGMA busy_timeout").fetchone()
@@ -135,10 +135,10 @@ def test_a_write_that_waits_for_nobody_leaves_the_connection_as_it_was(place: Pa
     connection.close()
 
 
-def test_a_token_is_used_though_its_use_cannot_be_noted(
+def test_token_works_if_its_use_cannot_be_recorded(
     user: Any, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the database, somebody else may be changing the token's row."""
+    """On any database, another connection may be changing the token's row."""
     token, secret = Token.objects.issue(user=user, name="laptop")
 
     def look() -> str:
@@ -161,7 +161,7 @@ def test_a_token_is_used_though_its_use_cannot_be_noted(
     assert Token.objects.get().last_used_at is not None
 
 
-def test_w016_a_tool_that_kept_sqlite_locked_of_late(
+def test_w016_tool_recently_held_the_sqlite_lock(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def act() -> None:
@@ -196,7 +196,7 @@ def test_w016_a_tool_that_kept_sqlite_locked_of_late(
     assert "'act'" in text
     assert "up to 4.2 s" in text
     assert "(2 of its calls" in text
-    # No database is asked by a command that names none.
+    # A command that names no database queries none.
     assert found(databases=[]) == []
     monkeypatch.undo()
     if (

@@ -1,4 +1,4 @@
-"""What tools return without thinking of MCP: files, pictures, bytes, generators."""
+"""Results that are not specific to MCP: files, pictures, bytes, generators."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def response(data: bytes, name: str, **options: Any) -> FileResponse:
 
 
 def content_of(client: CheckedClient, settings: Any, function: Any, **options: Any) -> Any:
-    """The content of what the function's tool gives; nothing is promised or structured."""
+    """Return the content of what the function's tool gives; nothing is promised or structured."""
     serve(settings, function, **options)
     assert served(function.__name__).output_schema is None
     result = client.call_tool(function.__name__)
@@ -99,19 +99,19 @@ BYTES: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "content"), BYTES, ids=label)
-def test_bytes_are_what_their_media_type_says(
+def test_bytes_become_blocks_by_media_type(
     hint: Any, value: Any, content: Any, modern: CheckedClient, settings: Any
 ) -> None:
     assert content_of(modern, settings, giving(hint, value)) == content
 
 
 @pytest.mark.parametrize("name", ["png", "image/", "/png", "image/png; q=1", "image/a b", ""])
-def test_what_is_no_media_type_raises_where_it_stands(name: str) -> None:
+def test_invalid_media_type_raises_in_the_decorator(name: str) -> None:
     with pytest.raises(ValueError, match="not a media type"):
         MediaType(name)
 
 
-def test_bytes_of_several_media_types_are_a_mistake_that_the_checks_tell(settings: Any) -> None:
+def test_several_media_types_are_reported_by_checks(settings: Any) -> None:
     serve(settings, giving(tuple[PNG, PDF], (DATA, DATA)))
     assert names() == []
     (message,) = messages("mcp_bridge.E006")
@@ -134,7 +134,7 @@ FILES: list[Any] = [
     ),
     (File, ContentFile(b"x"), [resource("result-1.bin", "application/octet-stream", blob="eA==")]),
     (Any, ContentFile(DATA, "a.png"), [image()]),
-    # A name in bytes that are no UTF-8, as Python reads it from a file system.
+    # A name of bytes that are not UTF-8, as Python reads it from a file system.
     (File, ContentFile(b"x", "caf\udce9.txt"), [resource("caf%3F.txt", "text/plain", text="x")]),
     (SimpleUploadedFile, SimpleUploadedFile("a", DATA, "image/gif"), [image(kind="image/gif")]),
     (
@@ -147,13 +147,13 @@ FILES: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "content"), FILES, ids=label)
-def test_files_are_blocks_by_their_names(
+def test_files_become_blocks_by_name(
     hint: Any, value: Any, content: Any, modern: CheckedClient, settings: Any
 ) -> None:
     assert content_of(modern, settings, giving(hint, value)) == content
 
 
-def test_a_file_on_disk_is_read_and_closed(
+def test_file_on_disk_is_read_and_closed(
     modern: CheckedClient, settings: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("words")
@@ -165,7 +165,7 @@ def test_a_file_on_disk_is_read_and_closed(
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_a_file_response_is_the_file_it_would_send(
+def test_file_response_is_sent_as_its_file(
     attached: bool, modern: CheckedClient, settings: Any
 ) -> None:
     sent = response(b"x" * 9000, "über uns.pdf", as_attachment=attached)
@@ -177,7 +177,7 @@ def test_a_file_response_is_the_file_it_would_send(
 
 
 @pytest.mark.parametrize("named", UNREADABLE)
-def test_a_response_whose_file_name_cannot_be_read_has_none(
+def test_unreadable_filename_of_a_response_is_dropped(
     named: str, modern: CheckedClient, settings: Any
 ) -> None:
     sent = HttpResponse(
@@ -194,7 +194,7 @@ async def chunks() -> AsyncIterator[bytes]:
 @pytest.mark.parametrize(
     "sent", [HttpResponseNotFound(), StreamingHttpResponse(chunks())], ids=["404", "asynchronous"]
 )
-def test_a_response_that_holds_no_file_is_a_failure_of_the_tool(
+def test_response_without_a_file_is_a_tool_failure(
     sent: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(HttpResponse, sent))
@@ -221,7 +221,7 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     "make", [lambda: FileResponse(Endless()), lambda: File(io.BufferedReader(Endless()), "a")]
 )
-def test_a_file_over_the_limit_is_not_read_to_its_end(
+def test_oversized_file_is_not_read_completely(
     make: Callable[[], Any], modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"MAX_RESULT_BYTES": 50_000}
@@ -230,14 +230,14 @@ def test_a_file_over_the_limit_is_not_read_to_its_end(
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "1", "P", "CMYK", "F", "I;16"])
-def test_a_picture_is_a_png(mode: str, modern: CheckedClient, settings: Any) -> None:
+def test_picture_is_a_png(mode: str, modern: CheckedClient, settings: Any) -> None:
     picture = PIL.Image.new(mode, (3, 2))
     (block,) = content_of(modern, settings, giving(PIL.Image.Image, picture))
     assert block["mimeType"] == "image/png"
     assert PIL.Image.open(io.BytesIO(base64.b64decode(block["data"]))).size == (3, 2)
 
 
-def test_a_figure_is_a_png(modern: CheckedClient, settings: Any) -> None:
+def test_figure_is_a_png(modern: CheckedClient, settings: Any) -> None:
     figure = Figure(figsize=(1, 1))
     (block,) = content_of(modern, settings, giving(Figure, figure))
     assert base64.b64decode(block["data"]).startswith(b"\x89PNG")
@@ -249,7 +249,7 @@ class Hit:
 
 
 @pytest.mark.parametrize("hint", [list[ContentBlock | Hit | str], list, Any], ids=label)
-def test_plain_values_beside_blocks_are_texts(
+def test_plain_values_beside_blocks_are_text_blocks(
     hint: Any, modern: CheckedClient, settings: Any
 ) -> None:
     values = ["words", TextContent("block"), Hit(1), {"a": [1]}, None, ContentFile(DATA, "a.png")]
@@ -261,15 +261,13 @@ def test_plain_values_beside_blocks_are_texts(
     assert modern.call_tool("give")["content"] == [*map(text, told), image()]
 
 
-def test_what_is_no_json_beside_blocks_is_a_failure_of_the_tool(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_non_json_value_beside_blocks_is_a_failure(modern: CheckedClient, settings: Any) -> None:
     serve(settings, giving(Any, [TextContent("a"), float("nan")]))
     assert "reference" in text_of(modern.call_tool("give"))
 
 
 class Stored(BaseModel):
-    """With a configuration of its own, which says nothing of bytes."""
+    """With a custom configuration that does not mention bytes."""
 
     model_config = ConfigDict(extra="forbid")
     data: bytes
@@ -296,13 +294,13 @@ ENCODINGS: list[Any] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "written"), ENCODINGS, ids=label)
-def test_bytes_in_structures_are_in_the_standard_alphabet(
+def test_bytes_in_structures_use_standard_base64(
     hint: Any, value: Any, written: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, value))
     assert modern.call_tool("give")["structuredContent"] == {"result": written}
 
 
-def test_what_is_no_bytes_is_not_written_as_bytes() -> None:
+def test_non_bytes_are_not_written_as_bytes() -> None:
     with pytest.raises(ValueError, match="1 validation error"):
         write(Outputs(bytes), 5)

@@ -22,9 +22,7 @@ A_SCHEMA = {
 
 @pytest.mark.requirement("tools.output-schema")
 @pytest.mark.parametrize(("code", "kept"), [("a@b", True), ("b@a", False)])
-def test_output_schema_given_by_hand_is_enforced(
-    code: str, kept: bool, client: CheckedClient
-) -> None:
+def test_explicit_output_schema_is_enforced(code: str, kept: bool, client: CheckedClient) -> None:
     result = client.call_tool("by_hand", {"code": code})
     if kept:
         assert json.loads(text_of(result)) == {"code": code}
@@ -32,29 +30,27 @@ def test_output_schema_given_by_hand_is_enforced(
         assert_fault(result)
 
 
-def test_output_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
+def test_explicit_output_schema_is_sent_verbatim(modern: CheckedClient) -> None:
     (tool,) = [each for each in modern.list_tools() if each["name"] == "by_hand"]
     assert tool["outputSchema"] == A_SCHEMA
 
 
 @pytest.mark.requirement("tools.output-schema")
 @pytest.mark.parametrize("value", [TextContent("words"), CallToolResult(), [], None, {"a": 1}])
-def test_an_output_schema_promises_a_structured_result(
+def test_output_schema_requires_a_structured_result(
     value: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(Any, value), output_schema=A_SCHEMA)
     assert_fault(modern.call_tool("give"))
 
 
-def test_an_error_needs_no_structured_result(modern: CheckedClient, settings: Any) -> None:
+def test_error_needs_no_structured_result(modern: CheckedClient, settings: Any) -> None:
     serve(settings, giving(Any, CallToolResult.error("refused")), output_schema=A_SCHEMA)
     assert text_of(modern.call_tool("give")) == "refused"
 
 
 @pytest.mark.parametrize("schema", [{"type": "integer"}, {}, {"type": "objekt"}, {"type": "array"}])
-def test_an_output_schema_whose_root_is_no_object_is_left_out_and_reported(
-    schema: Any, settings: Any
-) -> None:
+def test_non_object_output_schema_is_refused(schema: Any, settings: Any) -> None:
     serve(settings, giving(int, 1), output_schema=schema)
     assert (names(), len(messages("mcp_bridge.E006"))) == ([], 1)
 

@@ -1,4 +1,4 @@
-"""A client whose answer was lost sends the very same request again."""
+"""A client that lost the answer sends the same request again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sent(client: CheckedClient, body: bytes, headers: Any) -> Any:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("function", [write, awrite])
-def test_a_call_with_the_same_id_runs_again(
+def test_call_with_the_same_id_runs_again(
     function: Any, asynchronous: bool, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function, destructive=True, idempotent=True, asynchronous=asynchronous)
@@ -57,7 +57,7 @@ def test_a_call_with_the_same_id_runs_again(
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("function", [write, awrite])
-def test_a_call_that_a_person_has_confirmed_does_not_run_again(
+def test_repeated_confirmed_call_does_not_run_again(
     function: Any, asynchronous: bool, user: Any, settings: Any
 ) -> None:
     serve(settings, function, confirm=True, asynchronous=asynchronous)
@@ -71,6 +71,6 @@ def test_a_call_that_a_person_has_confirmed_does_not_run_again(
     assert again["error"]["code"] == -32602
     assert "been used already" in again["error"]["message"]
     assert Group.objects.count() == 1
-    # As a call of its own it is asked about again.
+    # As a separate call, it is asked about again.
     assert client.post("tools/call", **call)["resultType"] == "input_required"
     assert Group.objects.count() == 1

@@ -1,4 +1,4 @@
-"""One call with six mistakes, told all at once: for schemas made of hints and given by hand."""
+"""All six mistakes of one call are reported at once, for generated and explicit schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects and arrays that clients send as strings of JSON are errors that say what to send."""
+"""Objects and arrays sent as JSON strings are refused with advice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Dog(TypedDict):
 
 
 def called(client: CheckedClient, settings: Any, hint: Any, value: Any, **mark: Any) -> Any:
-    """The result of a tool that takes one value of that hint."""
+    """Return the result of a tool that takes one value of that hint."""
     serve(settings, taking(hint), **mark)
     return client.call_tool("take", {"value": value})
 
@@ -98,7 +98,7 @@ def test_any_other_string_is_an_error_without_advice(
 
 
 @pytest.mark.parametrize("hint", [str, Any, str | list[int], list[str] | str], ids=label)
-def test_string_that_may_be_one_is_taken_as_sent(
+def test_string_valid_as_a_string_is_accepted(
     hint: Any, modern: CheckedClient, settings: Any
 ) -> None:
     assert text_of(called(modern, settings, hint, "[1]")) == "'[1]'"
@@ -114,7 +114,7 @@ def test_string_that_may_be_one_is_taken_as_sent(
         ({"type": "string", "maxLength": 1}, "[1]", ""),
     ],
 )
-def test_schema_by_hand_is_advised_alike(
+def test_explicit_schema_gets_the_same_advice(
     schema: Any, sent: str, kind: str, modern: CheckedClient, settings: Any
 ) -> None:
     by_hand = {"type": "object", "properties": {"value": schema}}

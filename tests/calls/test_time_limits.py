@@ -1,4 +1,4 @@
-"""A coroutine that gives itself a time limit, under ASGI: an error result, and nobody waits."""
+"""A coroutine with its own time limit under ASGI: an error result that delays no other call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def application(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 async def told() -> None:
-    """Write a group, wait, and say what to do where it takes too long."""
+    """Write a group, wait, and raise a ToolError after a timeout."""
     await Group.objects.acreate(name="written")
     try:
         async with asyncio.timeout(0.3):
@@ -54,11 +54,11 @@ async def ping() -> str:
         (untold, "The tool untold failed: the site's log says why under the reference "),
     ],
 )
-def test_a_coroutine_that_takes_too_long_is_an_error_and_other_calls_go_on(
+def test_timed_out_coroutine_does_not_block_other_calls(
     function: Any, text: str, settings: Any
 ) -> None:
     server = serve(settings, function, public=True, asynchronous=True)
-    # It only reads, and its record waits, since whatever writes waits for a file of SQLite.
+    # It only reads, and its record is deferred, because every write waits for an SQLite file.
     settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "together"}}
     server.register_procedure(mcp_tool(public=True, read_only=True)(ping))
 

@@ -1,4 +1,4 @@
-"""What manage.py check says of the endpoint's addresses, and of the origins that may call it."""
+"""System checks of the endpoint's addresses and of the origins that may call it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OURS = path("", include("mcp_bridge.urls"))
 
 
 class OwnView(MCPView):
-    """An endpoint of the site's own."""
+    """A custom endpoint of the site."""
 
 
 def page(request: HttpRequest, **kwargs: object) -> HttpResponse:
-    """A page of a site that has one for every address."""
+    """Return a page of a site that has one for every address."""
     return HttpResponse("<h1>Page</h1>")
 
 
@@ -49,7 +49,7 @@ def test_w030_no_address_serves_the_endpoint(settings: Any) -> None:
     assert 'path("", include("mcp_bridge.urls"))' in str(message.hint)
 
 
-def test_w030_the_list_of_tools_alone_is_no_endpoint(settings: Any) -> None:
+def test_w030_tool_list_is_not_an_endpoint(settings: Any) -> None:
     at(settings, *[each for each in OURS.url_patterns if each.name == "mcp-tools-list"])
     assert ids() == ["W030"]
 
@@ -69,7 +69,7 @@ def test_w030_the_list_of_tools_alone_is_no_endpoint(settings: Any) -> None:
         (i18n_patterns(OURS)[0], "/en/mcp"),
     ],
 )
-def test_the_endpoint_is_found_wherever_it_is(
+def test_endpoint_is_found_at_any_address(
     pattern: URLPattern | URLResolver, address: str | None, settings: Any
 ) -> None:
     at(settings, pattern)
@@ -80,14 +80,14 @@ def test_the_endpoint_is_found_wherever_it_is(
         assert [tool["name"] for tool in client.list_tools()] == ["give"]
 
 
-def test_the_client_of_tests_says_that_no_address_serves_the_endpoint(settings: Any) -> None:
+def test_test_client_reports_a_missing_endpoint(settings: Any) -> None:
     at(settings)
     with pytest.raises(ImproperlyConfigured, match=r'path\("", include\("mcp_bridge.urls"\)\)'):
         MCPClient()
     assert MCPClient(path="/elsewhere").path == "/elsewhere"
 
 
-def test_w031_a_catch_all_stands_before_the_endpoint(settings: Any) -> None:
+def test_w031_catch_all_precedes_the_endpoint(settings: Any) -> None:
     at(settings, re_path(r"^(?P<url>.*)$", page), OURS)
     (message,) = found()
     assert (message.id, message.level) == ("mcp_bridge.W031", checks.WARNING)
@@ -106,7 +106,7 @@ def test_w031_a_catch_all_stands_before_the_endpoint(settings: Any) -> None:
         re_path(r"^(mcp|ai)/mcp$", MCPView.as_view()),
     ],
 )
-def test_pages_beside_an_endpoint_of_which_only_a_pattern_is_known_are_no_finding(
+def test_pages_beside_a_parametrised_endpoint_are_ignored(
     pattern: URLPattern, settings: Any
 ) -> None:
     at(settings, path("", page), pattern, re_path(r"^.*$", page))
@@ -115,8 +115,8 @@ def test_pages_beside_an_endpoint_of_which_only_a_pattern_is_known_are_no_findin
         MCPClient()
 
 
-def test_w031_a_catch_all_of_pages_with_a_slash_takes_the_one_spelling(settings: Any) -> None:
-    # As Wagtail's and django CMS's patterns.
+def test_w031_slash_catch_all_hides_one_spelling(settings: Any) -> None:
+    # Like the patterns of Wagtail and django CMS.
     at(settings, path("", include([re_path(r"^(?P<url>(?:[\w\-]+/)*)$", page)])), OURS)
     (message,) = found()
     assert message.id == "mcp_bridge.W031"
@@ -125,7 +125,7 @@ def test_w031_a_catch_all_of_pages_with_a_slash_takes_the_one_spelling(settings:
     assert MCPClient().path == "/mcp"
 
 
-def test_w031_names_each_endpoint_that_cannot_be_reached(settings: Any) -> None:
+def test_w031_names_each_unreachable_endpoint(settings: Any) -> None:
     at(settings, path("models/mcp", page), path("models/mcp", MCPView.as_view()), OURS)
     (message,) = found()
     assert message.id == "mcp_bridge.W031"
@@ -142,7 +142,7 @@ def with_cors(settings: Any) -> Any:
     return settings
 
 
-def test_w032_an_origin_that_cors_lets_read_may_not_call(with_cors: Any) -> None:
+def test_w032_cors_origin_is_not_allowed_to_call(with_cors: Any) -> None:
     with_cors.MCP_BRIDGE = {"ALLOWED_ORIGINS": ["https://own.example"]}
     (message,) = found()
     assert (message.id, message.level) == ("mcp_bridge.W032", checks.WARNING)
@@ -153,7 +153,7 @@ def test_w032_an_origin_that_cors_lets_read_may_not_call(with_cors: Any) -> None
     assert found() == []
 
 
-def test_w032_says_what_the_endpoint_does(with_cors: Any) -> None:
+def test_w032_agrees_with_the_endpoint(with_cors: Any) -> None:
     for allowed, status, said in ([], 403, ["W032"]), (CORS, 200, []):
         with_cors.MCP_BRIDGE = {"ALLOWED_ORIGINS": allowed}
         client = MCPClient(revision="2025-11-25")
@@ -162,7 +162,7 @@ def test_w032_says_what_the_endpoint_does(with_cors: Any) -> None:
         assert (response.status_code, ids()) == (status, said)
 
 
-def test_w032_is_for_addresses_that_cors_is_for(with_cors: Any) -> None:
+def test_w032_applies_only_to_cors_addresses(with_cors: Any) -> None:
     with_cors.CORS_URLS_REGEX = r"^/api/.*$"
     assert found() == []
     with_cors.CORS_URLS_REGEX = r"^/mcp$"
@@ -175,7 +175,7 @@ def test_w032_reads_the_older_name_of_the_setting(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://inspector.example", "null", "https://testserver"])
-def test_a_refused_origin_is_told_which_setting_names_who_may_call(origin: str) -> None:
+def test_refused_origin_names_the_setting_to_change(origin: str) -> None:
     response = MCPClient().send(b"{}", {"Origin": origin})
     assert response.status_code == 403
     message = response.json()["error"]["message"]
@@ -183,7 +183,7 @@ def test_a_refused_origin_is_told_which_setting_names_who_may_call(origin: str) 
     assert repr(origin) in message
 
 
-def test_a_refused_host_is_told_which_setting_names_the_hosts(settings: Any) -> None:
+def test_refused_host_names_the_setting_to_change(settings: Any) -> None:
     settings.MIDDLEWARE = []
     response = MCPClient(host="elsewhere.example").send(b"{}")
     assert response.status_code == 400
@@ -201,7 +201,7 @@ def test_a_refused_host_is_told_which_setting_names_the_hosts(settings: Any) -> 
         ([], True, "localhost"),
     ],
 )
-def test_the_client_of_tests_calls_a_host_that_is_served(
+def test_test_client_uses_an_allowed_host(
     hosts: list[str], debug: bool, host: str, settings: Any
 ) -> None:
     settings.ALLOWED_HOSTS, settings.DEBUG = hosts, debug
@@ -231,7 +231,7 @@ def test_w038_an_endpoint_below_i18n_patterns(
     settings.LANGUAGE_CODE = code
     settings.MIDDLEWARE = [*[LOCALE] * middleware, *settings.MIDDLEWARE]
     at(settings, *i18n_patterns(OURS, prefix_default_language=default))
-    # Whatever language a request before has left.
+    # Twice, because a request may leave its language active.
     for _ in range(2):
         client = MCPClient()
         assert client.path == address

@@ -27,12 +27,12 @@ RPC = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 PACKAGE = Path(mcp_bridge.__file__).parent
 
 
-# Most sites of the tests serve at /rpc to anybody what they serve at /mcp: see test_procedures.
+# Most sites of the tests serve their tools publicly at /rpc as well: see test_procedures.
 OPEN_AT_RPC = ("mcp_bridge.W033", "mcp_bridge.W035")
 
 
 def found(but: Collection[str] = OPEN_AT_RPC) -> list[checks.CheckMessage]:
-    """The messages of ``manage.py check`` about this app, but for those with these ids."""
+    """Return the messages of ``manage.py check`` about this app, but for those with these ids."""
     messages = checks.run_checks(tags=["mcp_bridge"])
     assert all(message.hint and message.msg for message in messages)
     assert all(message.id.startswith("mcp_bridge.") for message in messages if message.id)
@@ -43,7 +43,7 @@ def ids(but: Collection[str] = OPEN_AT_RPC) -> list[str]:
     return [str(message.id).removeprefix("mcp_bridge.") for message in found(but)]
 
 
-def test_the_site_of_the_tests_has_no_errors() -> None:
+def test_test_site_has_no_errors() -> None:
     assert found() == []
 
 
@@ -129,14 +129,14 @@ def test_e002_value_of_a_wrong_type(value: Any, settings: Any) -> None:
         ({"INSTRUCTIONS": 5}, "['INSTRUCTIONS'] must be a valid string, not 5."),
     ],
 )
-def test_e002_says_where_and_what_is_wanted(value: Any, text: str, settings: Any) -> None:
+def test_e002_names_place_and_expected_type(value: Any, text: str, settings: Any) -> None:
     settings.MCP_BRIDGE = value
     (message,) = found()
     assert (message.id, text in message.msg) == ("mcp_bridge.E002", True), message.msg
     assert message.msg.startswith("MCP_BRIDGE['")
 
 
-def test_e002_takes_lists_tuples_and_lazy_translations(settings: Any) -> None:
+def test_e002_accepts_lists_tuples_and_lazy_translations(settings: Any) -> None:
     settings.MCP_BRIDGE = {
         "ALLOWED_ORIGINS": ("https://a.b",),
         "INSTRUCTIONS": gettext_lazy("Search."),
@@ -160,7 +160,7 @@ def test_e002_takes_lists_tuples_and_lazy_translations(settings: Any) -> None:
         {"OPTIONS": {"server": ["tests.support.site.server"]}},
     ],
 )
-def test_e003_backend_that_cannot_be_used(config: Any, settings: Any) -> None:
+def test_e003_unusable_backend(config: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"rpc": config}}
     (message,) = found()
     assert (message.id, "rpc" in message.msg) == ("mcp_bridge.E003", True)
@@ -170,13 +170,13 @@ def test_e003_backend_that_cannot_be_used(config: Any, settings: Any) -> None:
     "server",
     ["no.such.server", "tests.support.site.nothing", "tests.support.site.TOOLS", "tests", "", None],
 )
-def test_e004_server_that_is_none(server: Any, settings: Any) -> None:
+def test_e004_invalid_server(server: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"rpc": {"BACKEND": RPC, "OPTIONS": {"servers": [server]}}}}
     (message,) = found()
     assert (message.id, repr(server) in message.msg) == ("mcp_bridge.E004", True)
 
 
-def test_e004_says_which_line_of_the_module_raises(
+def test_e004_names_the_line_that_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -188,7 +188,7 @@ def test_e004_says_which_line_of_the_module_raises(
     assert "broken_rpc.py:2, which raises" in str(message.hint)
 
 
-def test_e004_says_once_that_a_text_is_no_list(settings: Any) -> None:
+def test_e004_reports_a_string_instead_of_a_list_once(settings: Any) -> None:
     options = {"servers": "tests.support.site.server"}
     settings.MCP_BRIDGE = {"SOURCES": {"rpc": {"BACKEND": RPC, "OPTIONS": options}}}
     assert ids() == ["E004"]
@@ -220,7 +220,7 @@ def star(*values: int) -> None:
         (taking(int), {}, {"context_target": "rpc"}, "rpc"),
     ],
 )
-def test_e006_marked_function_that_cannot_be_a_tool(
+def test_e006_unsupported_marked_function(
     function: Any, mark: Any, registration: Any, why: str, settings: Any
 ) -> None:
     server = RpcServer()
@@ -246,7 +246,7 @@ def test_e007_two_tools_with_one_name_names_both(settings: Any) -> None:
 
 @pytest.mark.parametrize("key", ["ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES"])
 @pytest.mark.parametrize("named", ["no.such.thing", "mcp_bridge.nothing", "word", ""])
-def test_e008_path_that_cannot_be_imported(key: str, named: Any, settings: Any) -> None:
+def test_e008_unimportable_path(key: str, named: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {key: [named] if key == "AUTHENTICATION_CLASSES" else named}
     (message,) = found()
     assert message.id == "mcp_bridge.E008"
@@ -264,7 +264,7 @@ def test_e008_default_authentication_without_its_app(settings: Any) -> None:
     assert message.hint == 'Add "mcp_bridge.tokens" to INSTALLED_APPS.'
 
 
-def test_e008_default_authentication_of_a_site_that_never_had_its_app() -> None:
+def test_e008_default_authentication_without_its_tables() -> None:
     code = (
         "import django; from django.conf import settings as s; from testproject import settings; "
         "given = {key: value for key, value in vars(settings).items() if key.isupper()}; "
@@ -312,7 +312,7 @@ UNREADABLE: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("function", "where", "what"), UNREADABLE, ids=range(len(UNREADABLE)))
-def test_e006_a_hint_that_cannot_be_read_withholds_the_tool(
+def test_e006_unreadable_hint_withholds_the_tool(
     function: Any, where: str, what: str, settings: Any
 ) -> None:
     serve(settings, function)
@@ -325,7 +325,7 @@ def test_e006_a_hint_that_cannot_be_read_withholds_the_tool(
     assert names() == []
 
 
-def test_e006_names_each_hint_that_cannot_be_read(settings: Any) -> None:
+def test_e006_names_each_unreadable_hint(settings: Any) -> None:
     def find(good: int, bad: Nowhere) -> list[Nowhere]:  # type: ignore[name-defined]  # noqa: F821
         """Find."""
 
@@ -335,16 +335,14 @@ def test_e006_names_each_hint_that_cannot_be_read(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("hint", [Any, object, dict[str, Any], list])
-def test_a_hint_that_means_anything_is_served(
-    hint: Any, modern: CheckedClient, settings: Any
-) -> None:
+def test_hint_any_is_served(hint: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(hint))
     assert found() == []
     value = {dict[str, Any]: {"a": [1]}, list: [1]}.get(hint, "text")
     assert text_of(modern.call_tool("take", {"value": value})) == repr(value)
 
 
-def test_a_parameter_that_no_caller_gives_may_have_any_hint(settings: Any) -> None:
+def test_injected_parameter_can_have_any_hint(settings: Any) -> None:
     def take(value: int, own: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821
         """Take."""
         return value
@@ -355,7 +353,7 @@ def test_a_parameter_that_no_caller_gives_may_have_any_hint(settings: Any) -> No
     assert (found(), names()) == ([], ["take"])
 
 
-def test_w001_a_hint_beside_a_schema_that_is_given_by_hand(
+def test_w001_hint_conflicting_with_an_explicit_schema(
     modern: CheckedClient, settings: Any
 ) -> None:
     schema = {"type": "object", "properties": {"value": {"type": "integer"}}}
@@ -378,7 +376,7 @@ def test_w002_tool_without_a_description(docstring: str | None, settings: Any) -
     )
 
 
-def test_w002_is_settled_by_a_description_given_by_hand(settings: Any) -> None:
+def test_w002_is_avoided_by_an_explicit_description(settings: Any) -> None:
     function = taking(int)
     function.__doc__ = None
     serve(settings, function, description="Take.")

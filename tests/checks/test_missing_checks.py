@@ -1,4 +1,4 @@
-"""What manage.py check says of permissions that do not exist, and of sites without tools."""
+"""System checks of permissions that do not exist and of sites without tools."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ unmarked = RpcServer()
         ("qqq", "lacks an app label", None),
     ],
 )
-def test_w011_permission_that_no_model_declares(
+def test_w011_undeclared_permission(
     permission: str, why: str, meant: str | None, settings: Any
 ) -> None:
     serve(settings, taking(int), permissions=["auth.add_user", permission])
@@ -53,7 +53,7 @@ def test_w011_permission_that_no_model_declares(
     assert meant is None or f"Did you mean {meant!r}?" in str(message.hint)
 
 
-def test_w011_permissions_that_models_declare_are_right(settings: Any) -> None:
+def test_w011_accepts_permissions_declared_by_models(settings: Any) -> None:
     class UserInBrief(get_user_model()):  # type: ignore[misc]
         class Meta:
             proxy = True
@@ -106,6 +106,6 @@ def test_w012_named_servers_without_a_mark(servers: list[str], number: int, sett
     assert f"{number} RpcServer" in message.msg
 
 
-def test_w012_is_not_for_marked_procedures_that_are_not_exposed(settings: Any) -> None:
+def test_w012_is_skipped_for_unexposed_marked_procedures(settings: Any) -> None:
     serve(settings, taking(int), exposed=False)
     assert found() == []

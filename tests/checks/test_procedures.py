@@ -1,4 +1,4 @@
-"""What manage.py check says of marked functions at /rpc, and of those that are nowhere."""
+"""System checks of marked functions at /rpc and of those that are not registered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nobody(request: Any) -> bool:
 
 
 def refuse(value: int) -> bool:
-    """A precheck."""
+    """Refuse every call, as a precheck."""
     return False
 
 
@@ -57,7 +57,7 @@ def at_rpc(settings: Any, registration: Any = None, of_server: Any = None, **mar
         {"precheck": refuse},
     ],
 )
-def test_w033_rpc_serves_what_the_mark_limits(mark: dict[str, Any], settings: Any) -> None:
+def test_w033_rpc_serves_a_restricted_tool(mark: dict[str, Any], settings: Any) -> None:
     at_rpc(settings, **mark)
     called = '{"jsonrpc": "2.0", "id": 1, "method": "take", "params": [1]}'
     answer = Client().post("/api/rpc", called, content_type="application/json")
@@ -81,19 +81,19 @@ def test_w033_rpc_serves_what_the_mark_limits(mark: dict[str, Any], settings: An
         ({}, {"auth": [nobody, nobody]}, {"confirm": True}),
     ],
 )
-def test_w033_is_not_for_open_marks_nor_where_auth_keeps_out(
+def test_w033_is_skipped_for_public_or_authenticated_procedures(
     registration: Any, of_server: Any, mark: Any, settings: Any
 ) -> None:
     at_rpc(settings, registration, of_server, **mark)
     assert found(but=()) == []
 
 
-def test_w033_is_for_an_auth_that_is_taken_away_again(settings: Any) -> None:
+def test_w033_reports_an_auth_overridden_with_none(settings: Any) -> None:
     at_rpc(settings, {"auth": None}, {"auth": nobody}, permissions="auth.add_user")
     assert ids(but=()) == ["W033"]
 
 
-def test_w033_names_all_of_a_server_and_its_addresses_once(settings: Any) -> None:
+def test_w033_names_procedures_and_addresses_once(settings: Any) -> None:
     server = RpcServer()
     for name in ("a", "b"):
         server.register_procedure(mcp_tool(confirm=True)(taking(int)), name=name)
@@ -104,11 +104,11 @@ def test_w033_names_all_of_a_server_and_its_addresses_once(settings: Any) -> Non
     assert "b (tests" in message.msg
 
 
-def test_w033_is_not_for_a_server_without_an_address(settings: Any) -> None:
+def test_w033_is_skipped_for_servers_without_an_address(settings: Any) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"rpc": {"OPTIONS": {"servers": [f"{__name__}.hidden"]}}}}
     route(settings)
     assert found(but=()) == []
-    # Another server has the same function at an address of its own.
+    # Another server has the same function at a separate address.
     route(settings, path("rpc", hidden.view))
     assert ids(but=()) == ["W033"]
 
@@ -125,17 +125,17 @@ def test_w035_callers_of_rpc_write_the_context(settings: Any) -> None:
 
 
 def who_if_known(context: Context | None = None) -> str:
-    """Say who calls, where that is known."""
+    """Say who calls, if known."""
     return str(context)
 
 
-def test_w035_is_not_for_a_context_that_need_not_be_given(settings: Any) -> None:
+def test_w035_is_skipped_for_an_optional_context(settings: Any) -> None:
     serve(settings, who_if_known)
     assert found(but=()) == []
 
 
 class Marked(Source):
-    """A source of the site's own, of functions that no server has."""
+    """A custom source of functions that are not registered on a server."""
 
     def tools(self) -> list[Tool]:
         functions = [each for each in vars(sys.modules["home.trial"]).values() if callable(each)]
@@ -177,7 +177,7 @@ def forgotten() -> Callable[..., Any]:
     return function
 
 
-def test_w034_a_mark_on_what_is_not_registered(trial: Any) -> None:
+def test_w034_mark_on_an_unregistered_function(trial: Any) -> None:
     trial(forgotten=forgotten())
     (message,) = found(but=())
     assert (message.id, message.level) == ("mcp_bridge.W034", checks.WARNING)
@@ -186,7 +186,7 @@ def test_w034_a_mark_on_what_is_not_registered(trial: Any) -> None:
 
 
 @pytest.mark.usefixtures("user")
-def test_mcp_call_names_the_function_that_is_not_registered(trial: Any) -> None:
+def test_mcp_call_names_the_unregistered_function(trial: Any) -> None:
     trial(forgotten=forgotten())
     with pytest.raises(
         CommandError, match=r"Unknown tool: forgotten\. .*serving\.py:\d+.* not reg"
@@ -194,7 +194,7 @@ def test_mcp_call_names_the_function_that_is_not_registered(trial: Any) -> None:
         call_command("mcp_call", "forgotten", "--user", "ada")
 
 
-def test_w034_is_not_for_what_a_server_or_a_namespace_somewhere_has(trial: Any) -> None:
+def test_w034_is_skipped_for_registered_functions(trial: Any) -> None:
     function = forgotten()
     server = RpcServer()
     server.register_procedure(function)
@@ -209,7 +209,7 @@ def test_w034_is_not_for_what_a_server_or_a_namespace_somewhere_has(trial: Any) 
     assert ids(but=()) == ["W034"]
 
 
-def test_w034_is_not_for_aliases_and_wrappers(trial: Any, settings: Any) -> None:
+def test_w034_is_skipped_for_aliases_and_wrappers(trial: Any, settings: Any) -> None:
     function = forgotten()
 
     @functools.wraps(function)
@@ -222,16 +222,14 @@ def test_w034_is_not_for_aliases_and_wrappers(trial: Any, settings: Any) -> None
     trial(forgotten=function, wrapper=wrapper)
     trial("home.again", forgotten=function, alias=function)
     assert found(but=()) == []
-    # Registered is the wrapper, and the module has the function.
+    # The wrapper is registered, while the module has the function.
     server = RpcServer()
     server.register_procedure(wrapper)
     route(settings, path("rpc", server.view))
     assert found(but=()) == []
 
 
-def test_w034_is_not_for_tests_nor_for_functions_of_a_source_of_its_own(
-    trial: Any, settings: Any
-) -> None:
+def test_w034_is_skipped_for_tests_and_custom_sources(trial: Any, settings: Any) -> None:
     trial("home.tests.test_trial", forgotten=forgotten())
     assert found(but=()) == []
     trial(forgotten=forgotten())

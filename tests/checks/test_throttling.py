@@ -29,7 +29,7 @@ def report() -> str:
 
 
 def said(settings: Any, throttle: str | None = None, **given: Any) -> list[tuple[str, str]]:
-    """The ids and texts for one tool with that mark, under these settings."""
+    """Return the ids and texts for one tool with that mark, under these settings."""
     settings.MCP_BRIDGE = given
     serve(settings, report, throttle=throttle)
     return [(str(each.id).removeprefix("mcp_bridge."), each.msg) for each in found()]
@@ -47,7 +47,7 @@ def said(settings: Any, throttle: str | None = None, **given: Any) -> list[tuple
         {"THROTTLE_CLASSES": []},
     ],
 )
-def test_right_settings_give_no_message(given: dict[str, Any], settings: Any) -> None:
+def test_valid_settings_cause_no_message(given: dict[str, Any], settings: Any) -> None:
     assert said(settings, **given) == []
 
 
@@ -65,7 +65,7 @@ def test_right_settings_give_no_message(given: dict[str, Any], settings: Any) ->
         ("W021", {"throttle": "5/min", "THROTTLE_CLASSES": []}, "lacks a ToolRateThrottle"),
     ],
 )
-def test_wrong_settings_give_a_message(
+def test_invalid_settings_cause_a_message(
     id: str, given: dict[str, Any], text: str, settings: Any
 ) -> None:
     (message,) = said(settings, **given)
@@ -76,7 +76,7 @@ def test_wrong_settings_give_a_message(
 @pytest.mark.parametrize(
     ("throttle", "is_name"), [("seldom", True), ("20 per min", False), ("20min", False)]
 )
-def test_e021_tells_a_rate_that_is_none_from_a_name(
+def test_e021_distinguishes_invalid_rates_from_names(
     throttle: str, is_name: bool, settings: Any
 ) -> None:
     serve(settings, report, throttle=throttle)
@@ -99,8 +99,8 @@ def test_e021_tells_a_rate_that_is_none_from_a_name(
         ({"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}, False),
     ],
 )
-def test_w022_a_redis_without_a_timeout(cache: Any, warned: bool, settings: Any) -> None:
+def test_w022_redis_without_a_timeout(cache: Any, warned: bool, settings: Any) -> None:
     settings.CACHES = {"default": cache}
     assert [id for id, _ in said(settings, "5/min")] == ["W022"] * warned
-    # Where nothing is counted, there is nothing to wait for.
+    # Without a rate, the cache is not used.
     assert said(settings) == []

@@ -1,4 +1,4 @@
-"""What the system checks say of TOOLSETS."""
+"""System checks of TOOLSETS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACE = "MCP_BRIDGE['TOOLSETS']"
 
 def found(settings: Any, toolsets: Any) -> list[tuple[str, str]]:
     settings.MCP_BRIDGE = {"TOOLSETS": toolsets}
-    # A URLconf can be made of whatever is set.
+    # A URLconf can be built from any value.
     assert endpoint(MCPView)
     return [(str(each.id).removeprefix("mcp_bridge."), each.msg) for each in messages()]
 
@@ -28,7 +28,7 @@ def messages() -> list[checks.CheckMessage]:
     return [each for each in checks.run_checks(tags=["mcp_bridge"]) if not each.is_silenced()]
 
 
-def test_toolsets_of_every_form_are_taken(settings: Any) -> None:
+def test_toolsets_of_every_form_are_accepted(settings: Any) -> None:
     title = gettext_lazy("Yes")
     toolsets = {
         "default": ["add"],
@@ -40,7 +40,7 @@ def test_toolsets_of_every_form_are_taken(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["my tools", "a/b", "", "é", "<x>", "n" * 65])
-def test_a_name_that_cannot_stand_in_an_address_is_refused(settings: Any, name: str) -> None:
+def test_name_illegal_in_an_address_is_refused(settings: Any, name: str) -> None:
     ((id, text),) = found(settings, {name: ["add"]})
     assert id == "E002"
     assert "it becomes part of a URL" in text
@@ -58,11 +58,11 @@ def test_a_name_that_cannot_stand_in_an_address_is_refused(settings: Any, name: 
         ({"a": {"tools": [], "title": 5}}, "['a']['title'] must be a valid string, not 5."),
     ],
 )
-def test_a_toolset_of_a_wrong_form_is_refused(settings: Any, toolsets: Any, text: str) -> None:
+def test_malformed_toolset_is_refused(settings: Any, toolsets: Any, text: str) -> None:
     assert found(settings, toolsets) == [("E002", PLACE + text)]
 
 
-def test_a_pattern_that_no_tool_has_is_warned_of(settings: Any) -> None:
+def test_unmatched_pattern_is_a_warning(settings: Any) -> None:
     toolsets = {"sums": ["add", "ad", "sum_*", "source:rcp", "source:rpc"]}
     assert found(settings, toolsets) == [
         ("W095", f"{PLACE}['sums'] contains {name!r}, which does not match any tool.")
@@ -73,7 +73,7 @@ def test_a_pattern_that_no_tool_has_is_warned_of(settings: Any) -> None:
     assert "Did you mean 'source:rpc'?" in str(hints[2])
 
 
-def test_a_candidate_may_be_named_before_anybody_has_switched_it_on(settings: Any) -> None:
+def test_disabled_candidate_can_be_named(settings: Any) -> None:
     def double(number: int) -> int:
         """Double a number."""
         return 2 * number

@@ -1,4 +1,4 @@
-"""The warning of SQLite databases in which tools that read and then write fail."""
+"""Warnings about SQLite databases in which tools fail if they read and then write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": "db.sqlite3"}
 
 
 class ToAnother:
-    """A router that sends what is written about users to another database."""
+    """A router that writes users to another database."""
 
     def db_for_write(self, model: Any, **hints: Any) -> str | None:
         return "another" if model._meta.app_label == "auth" else None
@@ -30,13 +30,13 @@ def write() -> str:
 
 
 def at_deployment() -> list[checks.CheckMessage]:
-    """What ``manage.py check --deploy`` says of transactions."""
+    """Return the messages of ``manage.py check --deploy`` about transactions."""
     messages = checks.run_checks(tags=["mcp_bridge"], include_deployment_checks=True)
     return [each for each in messages if each.id == "mcp_bridge.W013"]
 
 
 def warned(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> list[str]:
-    """The databases of which the checks warn where the site has these."""
+    """Return the databases that the checks warn about on a site with these."""
     handler = ConnectionHandler({"default": {}, **databases})
     monkeypatch.setattr(deployment, "connections", handler)
     assert found() == []
@@ -61,7 +61,7 @@ def warned(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> list
         ({}, False),
     ],
 )
-def test_w013_a_file_of_sqlite_that_begins_without_a_lock(
+def test_w013_sqlite_file_without_immediate_transactions(
     database: dict[str, Any],
     is_warned_of: bool,
     settings: Any,
@@ -71,7 +71,7 @@ def test_w013_a_file_of_sqlite_that_begins_without_a_lock(
     assert warned(monkeypatch, default=database) == ["default"] * is_warned_of
 
 
-def test_w013_says_which_setting_to_set(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_w013_names_the_setting_to_change(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(settings, write)
     monkeypatch.setattr(deployment, "connections", ConnectionHandler({"default": SQLITE}))
     (message,) = at_deployment()
@@ -80,9 +80,7 @@ def test_w013_says_which_setting_to_set(settings: Any, monkeypatch: pytest.Monke
     assert str(message.hint) == f"{hint}{DOCUMENTATION}start/installation/#sqlite."
 
 
-def test_w013_names_each_database_that_the_site_writes_to(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_w013_names_each_written_database(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(settings, write)
     databases = {"default": SQLITE, "another": SQLITE, "archive": SQLITE}
     assert warned(monkeypatch, **databases) == ["default"]
@@ -90,7 +88,7 @@ def test_w013_names_each_database_that_the_site_writes_to(
     assert warned(monkeypatch, **databases) == ["another", "default"]
 
 
-def test_w013_is_not_for_sites_whose_tools_only_read(
+def test_w013_is_skipped_for_read_only_sites(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(settings, write, read_only=True)
@@ -113,7 +111,7 @@ FAST = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"
         ({}, False),
     ],
 )
-def test_w015_a_file_of_sqlite_that_waits_for_the_disk(
+def test_w015_sqlite_file_that_waits_for_the_disk(
     database: dict[str, Any],
     is_warned_of: bool,
     settings: Any,
@@ -126,7 +124,7 @@ def test_w015_a_file_of_sqlite_that_waits_for_the_disk(
     assert all("init_command" in str(each.hint) for each in messages)
 
 
-def test_w015_is_of_deployments_that_keep_records(
+def test_w015_applies_to_deployments_with_records(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deployment, "connections", ConnectionHandler({"default": SQLITE}))

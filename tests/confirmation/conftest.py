@@ -1,4 +1,4 @@
-"""A tool that runs only after a person has agreed, and a client whose user can be asked."""
+"""A tool that requires confirmation, and a client that supports forms."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def wiping(settings: Any) -> None:
 
 @pytest.fixture
 def asker(user: Any) -> CheckedClient:
-    """A client whose user can be asked."""
+    """A client that supports forms, so its user can be asked."""
     return CheckedClient(user=user, capabilities=FORM)

@@ -1,4 +1,4 @@
-"""Which calls are the same one, for the yes of a person and for the no."""
+"""Which calls count as the same one for an approval or a refusal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keep(value: Any, more: int = 0) -> None:
         (10**17, 1e17),
     ],
 )
-def test_other_arguments_are_another_call(
+def test_different_arguments_are_another_call(
     sent: Any, other: Any, asker: CheckedClient, settings: Any
 ) -> None:
     serve(settings, keep, confirm=True)
@@ -54,7 +54,7 @@ def test_spelled_out_default_is_another_call(
     assert "another call" in refused(asker, state, name="keep", arguments=arguments)
 
 
-def test_order_of_members_makes_no_other_call(
+def test_member_order_does_not_change_the_call(
     asker: CheckedClient, user: Any, settings: Any
 ) -> None:
     serve(settings, keep, confirm=True)
@@ -73,7 +73,7 @@ def test_order_of_members_makes_no_other_call(
     assert [one["value"]] == RUNS
 
 
-def test_refused_call_in_another_spelling_waits_again(user: Any, settings: Any) -> None:
+def test_refused_call_with_other_spelling_is_queued_again(user: Any, settings: Any) -> None:
     serve(settings, keep, confirm=True)
     client = CheckedClient(user=user)
     call(client, "keep", arguments={"value": 1})
@@ -83,7 +83,7 @@ def test_refused_call_in_another_spelling_waits_again(user: Any, settings: Any) 
     assert RUNS == []
 
 
-def test_yes_does_not_run_another_spelling(user: Any, settings: Any) -> None:
+def test_approval_does_not_cover_another_spelling(user: Any, settings: Any) -> None:
     serve(settings, keep, confirm=True)
     client = CheckedClient(user=user)
     call(client, "keep", arguments={"value": 1})

@@ -1,4 +1,4 @@
-"""The signal and the mails when a call begins to wait for a person."""
+"""The signal and the mails when a call is queued for approval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.administrator import serve_tools
 
 pytestmark = [
     pytest.mark.django_db,
-    # Django 6.1 says it to the site, whose settings name the mailer.
+    # Django 6.1 warns about the site's settings, which name the mailer.
     pytest.mark.filterwarnings("ignore:Django 2028 will not have a default mailer"),
     pytest.mark.filterwarnings("ignore:The EMAIL_BACKEND setting is deprecated"),
 ]
@@ -34,7 +34,7 @@ def wipe(word: str) -> str:
 
 @pytest.fixture
 def hold(settings: Any, django_capture_on_commit_callbacks: Any) -> Callable[..., None]:
-    """Have ada make a call that waits, as a committed request does."""
+    """A function that queues a call of ada's, as a committed request does."""
     cache.clear()
     serve_tools(settings, wipe, confirm=True)
     ada = get_user_model().objects.create_user("ada", email="ada@example.com")
@@ -49,7 +49,7 @@ def hold(settings: Any, django_capture_on_commit_callbacks: Any) -> Callable[...
 
 
 def person(name: str, *groups: str, **values: Any) -> Any:
-    """A member of the staff who may decide, unless ``decides`` is False."""
+    """Return a member of the staff who may decide, unless ``decides`` is False."""
     decides = values.pop("decides", True)
     given = {"email": f"{name}@example.com", "is_staff": True, **values}
     user = get_user_model().objects.create_user(name, **given)
@@ -60,13 +60,13 @@ def person(name: str, *groups: str, **values: Any) -> Any:
 
 
 def mailed() -> list[str]:
-    """Everybody who was mailed since this was last asked, in the order of their names."""
+    """Return the sorted recipients of mails since the last call of this function."""
     found = sorted(address for each in mail.outbox for address in each.recipients())
     mail.outbox.clear()
     return found
 
 
-def test_a_call_that_begins_to_wait_is_signalled_once(hold: Any) -> None:
+def test_queued_call_is_signalled_once(hold: Any) -> None:
     received = []
 
     def receive(**values: Any) -> None:
@@ -82,13 +82,13 @@ def test_a_call_that_begins_to_wait_is_signalled_once(hold: Any) -> None:
     assert received == [("wipe", PendingCall.objects.get())]
 
 
-def test_nobody_is_mailed_unless_the_site_asks_for_it(hold: Any) -> None:
+def test_mails_are_sent_only_if_configured(hold: Any) -> None:
     person("bea", "Editors")
     hold(NOTIFY_HELD=[])
     assert mailed() == []
 
 
-def test_the_members_of_a_group_who_may_decide_are_mailed(hold: Any) -> None:
+def test_permitted_group_members_are_mailed(hold: Any) -> None:
     person("bea", "Editors")
     person("carl", "Authors")
     person("dora", "Editors", "Authors")
@@ -99,11 +99,11 @@ def test_the_members_of_a_group_who_may_decide_are_mailed(hold: Any) -> None:
     hold()
     assert mailed() == ["bea@example.com", "dora@example.com"]
     hold("more", NOTIFY_HELD=["Editors", "Authors", "Nobody"])
-    # The others have had theirs.
+    # The others have already been mailed.
     assert mailed() == ["carl@example.com"]
 
 
-def test_addresses_are_mailed_but_for_those_of_people_who_may_not_decide(hold: Any) -> None:
+def test_addresses_of_unpermitted_users_are_not_mailed(hold: Any) -> None:
     person("bea")
     person("gone", is_active=False)
     addresses = ["team@example.com", "BEA@example.com", "gone@example.com", "bea@example.com"]
@@ -111,7 +111,7 @@ def test_addresses_are_mailed_but_for_those_of_people_who_may_not_decide(hold: A
     assert mailed() == ["bea@example.com", "team@example.com"]
 
 
-def test_nobody_reads_who_else_is_mailed(hold: Any) -> None:
+def test_recipients_are_not_disclosed_to_each_other(hold: Any) -> None:
     person("bea", "Editors")
     person("carl", "Editors")
     hold()
@@ -119,21 +119,21 @@ def test_nobody_reads_who_else_is_mailed(hold: Any) -> None:
     assert (message.to, len(message.bcc)) == ([], 2)
 
 
-def test_a_person_gets_one_mail_a_minute(hold: Any) -> None:
+def test_person_receives_one_mail_a_minute(hold: Any) -> None:
     person("bea", "Editors")
     hold("a")
     hold("b")
     hold("a")
     assert mailed() == ["bea@example.com"]
     cache.clear()
-    # One that waits already is no news.
+    # A call that is already queued causes no mail.
     hold("b")
     assert mailed() == []
     hold("c")
     assert "3 calls are pending." in mail.outbox[0].body
 
 
-def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
+def test_mail_names_caller_and_tool_without_arguments(hold: Any) -> None:
     person("bea", "Editors")
     hold()
     (message,) = mail.outbox
@@ -148,7 +148,7 @@ def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
     assert SECRET not in message.subject + message.body
 
 
-def test_a_mail_counts_only_what_can_be_approved(hold: Any) -> None:
+def test_mail_counts_only_approvable_calls(hold: Any) -> None:
     for word in "abc":
         hold(word)
     newest = PendingCall.objects.latest("pk").pk
@@ -159,7 +159,7 @@ def test_a_mail_counts_only_what_can_be_approved(hold: Any) -> None:
     assert message.body.endswith("\n\n2 calls are pending.\n")
 
 
-def test_a_name_makes_no_line_of_its_own(hold: Any) -> None:
+def test_line_breaks_in_names_are_escaped(hold: Any) -> None:
     person("bea", "Editors")
     get_user_model().objects.filter(username="ada").update(username="ada\n\nhttp://evil.example")
     hold(SERVER_INFO={"name": "x", "version": "1", "title": "News\nBcc: all@example.com"})
@@ -168,13 +168,13 @@ def test_a_name_makes_no_line_of_its_own(hold: Any) -> None:
     assert "'ada\\n\\nhttp://evil.example' called" in message.body
 
 
-def test_a_mail_leads_to_the_address_of_the_settings(hold: Any) -> None:
+def test_mail_links_to_the_configured_address(hold: Any) -> None:
     person("bea", "Editors")
     hold(RESOURCE="https://news.example/mcp")
     assert "https://news.example/admin/mcp_bridge/pendingcall/" in mail.outbox[0].body
 
 
-def test_a_mail_leads_to_no_host_that_the_caller_could_choose(hold: Any, settings: Any) -> None:
+def test_mail_does_not_link_to_the_request_host(hold: Any, settings: Any) -> None:
     person("bea", "Editors")
     settings.ALLOWED_HOSTS = ["*"]
     hold()
@@ -187,7 +187,7 @@ def test_a_mail_leads_to_no_host_that_the_caller_could_choose(hold: Any, setting
     )
 
 
-def test_a_mail_leads_to_no_page_where_there_is_none(hold: Any, settings: Any) -> None:
+def test_mail_has_no_link_without_a_page(hold: Any, settings: Any) -> None:
     person("bea", "Editors")
     del settings.ROOT_URLCONF.urlpatterns[0]
     hold()
@@ -201,7 +201,7 @@ def test_mails_are_in_the_language_of_the_site(hold: Any, settings: Any) -> None
     assert mailed() == ["bea@example.com"]
 
 
-def test_who_makes_a_call_is_not_mailed_where_another_has_to_decide(hold: Any) -> None:
+def test_caller_is_not_mailed_with_four_eyes(hold: Any) -> None:
     ada = get_user_model().objects.get(username="ada")
     ada.is_staff = True
     ada.save()
@@ -214,9 +214,7 @@ def test_who_makes_a_call_is_not_mailed_where_another_has_to_decide(hold: Any) -
     assert mailed() == ["ada@example.com"]
 
 
-def test_a_mail_that_fails_is_logged_and_the_call_waits_all_the_same(
-    hold: Any, settings: Any, caplog: Any
-) -> None:
+def test_failed_mail_is_logged_and_the_call_queued(hold: Any, settings: Any, caplog: Any) -> None:
     person("bea", "Editors")
     settings.EMAIL_BACKEND = "tests.nowhere.Backend"
     with caplog.at_level(logging.ERROR, "mcp_bridge"):
@@ -228,6 +226,6 @@ def test_a_mail_that_fails_is_logged_and_the_call_waits_all_the_same(
 
 
 @pytest.mark.parametrize("given", ["Editors", [""], [1], None])
-def test_wrong_values_are_told(given: Any, settings: Any) -> None:
+def test_invalid_values_are_reported(given: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"NOTIFY_HELD": given}
     assert [message.id for message in check_settings()] == ["mcp_bridge.E002"]

@@ -1,4 +1,4 @@
-"""People read all arguments of a call that they confirm, but no secrets."""
+"""People see all arguments of a call that they confirm, except secrets."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def connect(login: Login, many: list[SecretStr], names: list[str], **others: Sec
 
 
 def read(arguments: Any, name: str = "take") -> Any:
-    """What a person reads of the arguments, as the JSON that it is."""
+    """Return the arguments as shown to a person, parsed from JSON."""
     return json.loads(render_arguments(served(name), arguments))
 
 
 def shown_and_kept(asker: CheckedClient, user: Any, value: Any) -> str:
-    """What the client's user reads of a call, and what the database keeps of it in the queue."""
+    """Return the question to the client's user and the row of the call in the queue."""
     arguments = {"value": value}
     result = call(asker, "take", arguments=arguments)
     (question,) = result["inputRequests"].values()
@@ -81,13 +81,13 @@ def shown_and_kept(asker: CheckedClient, user: Any, value: Any) -> str:
 
 
 def declaring(*names: str) -> dict[str, Any]:
-    """An input schema with a parameter, ``value``, whose schema names these members."""
+    """Return an input schema with a parameter, ``value``, whose schema names these members."""
     members = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
     either = {"anyOf": [{"type": "array", "items": members}, members]}
     return {"type": "object", "properties": {"value": either}}
 
 
-def test_a_secret_by_its_name_is_not_shown(asker: CheckedClient, user: Any, settings: Any) -> None:
+def test_secret_names_are_hidden(asker: CheckedClient, user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"SENSITIVE_NAMES": ["iban", "-"]}}
     value = dict.fromkeys([*SPELLINGS, "IBAN"], MARKER)
     serve(settings, take, confirm=True, input_schema=declaring(*value, "page"))
@@ -99,7 +99,7 @@ def test_a_secret_by_its_name_is_not_shown(asker: CheckedClient, user: Any, sett
     assert "seen" in text
 
 
-def test_the_sites_own_names_count_without_an_audit(settings: Any) -> None:
+def test_configured_sensitive_names_apply_without_audit(settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": None}
     serve(settings, take, confirm=True, input_schema=declaring("token", "iban"))
     assert read({"value": {"token": MARKER, "iban": "x"}}) == {
@@ -112,7 +112,7 @@ def sign_in(password: str, login: Login, text: str, data: dict[str, Any]) -> str
     raise AssertionError
 
 
-# What somebody may write who wants nobody to read it.
+# Values that try to hide their content from the reader.
 BLINDS = [
     f'"{MARKER} # password',
     f"{{ password: {MARKER}",
@@ -124,7 +124,7 @@ BLINDS = [
 
 
 @pytest.mark.parametrize("text", BLINDS)
-def test_nothing_in_a_value_hides_it_from_who_decides(
+def test_crafted_values_are_shown_to_the_decider(
     text: str, asker: CheckedClient, user: Any, settings: Any, admin_client: Any, capsys: Any
 ) -> None:
     serve_tools(settings, take, confirm=True)
@@ -139,9 +139,9 @@ def test_nothing_in_a_value_hides_it_from_who_decides(
             assert MARKER in capsys.readouterr().out
 
 
-def test_a_name_hides_what_the_schema_calls_so_and_nothing_else(settings: Any) -> None:
+def test_only_names_declared_by_the_schema_are_hidden(settings: Any) -> None:
     serve(settings, sign_in, confirm=True)
-    # "word" is marked in another place than where the caller writes it.
+    # The schema marks "word" in a place other than the one the caller uses.
     seen = {"password": "seen", "word": "seen", "deep": [{"login": {"word": "seen"}}]}
     arguments = {
         "password": MARKER,
@@ -156,7 +156,7 @@ def test_a_name_hides_what_the_schema_calls_so_and_nothing_else(settings: Any) -
     }
 
 
-def test_a_name_in_one_place_of_a_list_hides_nothing_in_another(settings: Any) -> None:
+def test_name_in_one_item_hides_nothing_in_others(settings: Any) -> None:
     def pair(value: tuple[Secretive, dict[str, str]], *, branch: Secretive | str) -> str:
         """Take a pair."""
         raise AssertionError
@@ -169,7 +169,7 @@ def test_a_name_in_one_place_of_a_list_hides_nothing_in_another(settings: Any) -
     }
 
 
-def test_a_secret_by_its_type_is_not_shown(settings: Any) -> None:
+def test_secret_types_are_hidden(settings: Any) -> None:
     serve(settings, connect, confirm=True)
     arguments = {
         "login": {"user": "ada", "word": MARKER},
@@ -186,7 +186,7 @@ def test_a_secret_by_its_type_is_not_shown(settings: Any) -> None:
 
 
 @pytest.mark.parametrize(("member", "beside"), SECRET_MEMBERS.values(), ids=SECRET_MEMBERS)
-def test_a_value_that_a_given_schema_marks_is_not_shown(
+def test_values_marked_by_an_explicit_schema_are_hidden(
     member: Any, beside: Any, asker: CheckedClient, user: Any, settings: Any
 ) -> None:
     serve(settings, take, confirm=True, input_schema=with_member(member, beside))
@@ -197,7 +197,7 @@ def test_a_value_that_a_given_schema_marks_is_not_shown(
 
 @examples(max_examples=EXAMPLES, deadline=None)
 @given(values(st.none() | st.booleans() | st.integers() | st.text(), names=st.text(max_size=9)))
-def test_all_else_is_shown_to_the_last_character(value: Any) -> None:
+def test_other_values_are_shown_completely(value: Any) -> None:
     text = render_arguments(ANY, {"value": value})
     assert json.loads(text) == {"value": value}
     assert all(each.isprintable() or each == "\n" for each in text)
@@ -213,23 +213,23 @@ LONG = "a" * 100_000
         '{"a": 1, "a": 2}',
     ],
 )
-def test_a_text_is_shown_as_it_was_sent(text: str, settings: Any) -> None:
+def test_strings_are_shown_as_sent(text: str, settings: Any) -> None:
     serve(settings, take)
     assert read({"value": [text]}) == {"value": [text]}
 
 
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties"])
-def test_a_schema_can_hide_all_members_that_it_does_not_name(keyword: str) -> None:
+def test_schema_can_hide_unnamed_members(keyword: str) -> None:
     schema = {"type": "object", "properties": {"named": {}}, keyword: {"writeOnly": True}}
     shown = render_arguments(replace(ANY, input_schema=schema), {"named": "seen", "other": MARKER})
     assert json.loads(shown) == {"named": "seen", "other": HIDDEN}
 
 
-def test_letters_of_every_script_are_shown_as_they_are() -> None:
+def test_letters_of_every_script_are_shown_unescaped() -> None:
     assert "für Žofie и 愛" in render_arguments(ANY, {"value": "für Žofie и 愛"})
 
 
-def test_a_deeply_nested_value_is_shown(settings: Any) -> None:
+def test_deeply_nested_value_is_shown(settings: Any) -> None:
     serve(settings, take)
     deep: Any = "end"
     for _ in range(12):
@@ -241,22 +241,20 @@ def test_a_deeply_nested_value_is_shown(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("hidden", "\u202e\u200b\u00a0\0\u3164\u2800\ufe0f\U000e0041\u034f")
-def test_a_character_that_does_not_show_is_spelled_out(hidden: str, settings: Any) -> None:
+def test_invisible_characters_are_escaped(hidden: str, settings: Any) -> None:
     serve(settings, take)
     text = render_arguments(served("take"), {f"a{hidden}": f"b{hidden}"})
     assert hidden not in text
     assert json.loads(text) == {f"a{hidden}": f"b{hidden}"}
 
 
-def test_a_schema_that_is_none_shows_nothing() -> None:
+def test_invalid_schema_hides_everything() -> None:
     broken = replace(ANY, input_schema={"type": "object", "allOf": 5})
     assert json.loads(render_arguments(broken, {"value": MARKER})) == {"value": HIDDEN}
 
 
 @pytest.mark.parametrize("value", ["x" * 70_000, [[]] * 70_000, [[]] * 20_000])
-def test_no_more_is_rendered_than_a_person_is_asked_to_read(
-    value: Any, asker: CheckedClient, settings: Any
-) -> None:
+def test_rendering_stops_at_the_limit(value: Any, asker: CheckedClient, settings: Any) -> None:
     serve(settings, take, confirm=True)
     assert "the limit of 65536 characters" in text_of(
         call(asker, "take", arguments={"value": value})

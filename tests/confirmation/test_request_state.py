@@ -1,4 +1,4 @@
-"""What a client keeps between question and answer: good for one call, once, and not for long."""
+"""The requestState of a question: valid for one call, once, and for a limited time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
 
 
 @pytest.mark.requirement("mrtr.state-integrity", "mrtr.state-untrusted")
-def test_no_changed_byte_of_the_state_is_believed(asker: CheckedClient) -> None:
+def test_tampered_state_is_refused(asker: CheckedClient) -> None:
     state = state_of(asker)
     for place in range(len(state)):
         for byte in ("A" if state[place] != "A" else "B", chr(ord(state[place]) ^ 1)):
@@ -36,17 +36,17 @@ def test_no_changed_byte_of_the_state_is_believed(asker: CheckedClient) -> None:
             assert "it was not issued by this server" in refused(asker, changed)
     for changed in ("", state[:-1], state + "=", state + "\n", f" {state}", "é"):
         refused(asker, changed)
-    # All the same it was of use: none of them has used it up.
+    # The original is still valid: none of the attempts has consumed it.
     assert not call(asker, inputResponses=YES, requestState=state)["isError"]
 
 
 @pytest.mark.parametrize("params", [{"requestState": 1}, {"requestState": []}])
-def test_a_state_is_a_text(params: Any, asker: CheckedClient) -> None:
+def test_non_string_state_is_refused(params: Any, asker: CheckedClient) -> None:
     assert "must be a string" in refused(asker, **{"state": None, **params})
 
 
 @pytest.mark.requirement("mrtr.state-principal", "mrtr.state-request", "elicit.bound")
-def test_a_state_is_for_one_user_tool_and_call(asker: CheckedClient, user: Any) -> None:
+def test_state_is_bound_to_user_tool_and_call(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     bob = CheckedClient(user=get_user_model().objects.create_user("bob"), capabilities=FORM)
     assert "another call" in refused(bob, state)
@@ -62,7 +62,7 @@ class Letter(BaseModel):
     text: str
 
 
-def test_a_tool_that_changes_its_arguments_asks_about_the_same_call(
+def test_state_survives_a_tool_that_mutates_its_arguments(
     asker: CheckedClient, settings: Any
 ) -> None:
     def change(context: Context, names: list[str]) -> str:
@@ -85,7 +85,7 @@ def elicits(context: Context) -> str:
 
 
 @pytest.mark.parametrize("how", ["form", "queue"])
-def test_a_yes_ends_with_its_time_though_the_tool_asks_on(
+def test_approval_expires_despite_further_questions(
     how: str, asker: CheckedClient, settings: Any, monkeypatch: Any
 ) -> None:
     serve(settings, elicits, confirm=True)
@@ -102,7 +102,7 @@ def test_a_yes_ends_with_its_time_though_the_tool_asks_on(
     wrong = {key: {"action": "accept", "content": {"text": 1}}}
     right = {key: {"action": "accept", "content": {"text": "done"}}}
     with monkeypatch.context() as travel:
-        # Each question is young; the yes is not.
+        # Each question is recent, but the approval is not.
         travel.setattr(signing.time, "time", lambda: now + 500)
         again = call(asker, requestState=asked["requestState"], inputResponses=wrong, **params)
         answered = {"requestState": again["requestState"], "inputResponses": right}
@@ -115,7 +115,7 @@ def test_a_yes_ends_with_its_time_though_the_tool_asks_on(
 
 
 @pytest.mark.requirement("mrtr.state-expiry")
-def test_a_state_ends_with_its_time(asker: CheckedClient, monkeypatch: Any) -> None:
+def test_state_expires(asker: CheckedClient, monkeypatch: Any) -> None:
     state, now = state_of(asker), time.time()
     with monkeypatch.context() as travel:
         travel.setattr(signing.time, "time", lambda: now + 602)
@@ -127,9 +127,7 @@ def test_a_state_ends_with_its_time(asker: CheckedClient, monkeypatch: Any) -> N
         assert not call(asker, inputResponses=YES, requestState=state)["isError"]
 
 
-def test_a_state_outlives_a_rotated_key_while_the_old_one_counts(
-    asker: CheckedClient, settings: Any
-) -> None:
+def test_state_is_valid_under_a_fallback_key(asker: CheckedClient, settings: Any) -> None:
     old, states = settings.SECRET_KEY, [state_of(asker) for _ in range(2)]
     settings.SECRET_KEY = "another key"
     assert "it was not issued by this server" in refused(asker, states[0])
@@ -146,7 +144,7 @@ def test_a_state_outlives_a_rotated_key_while_the_old_one_counts(
         ({"description": "Wipes more."}, "another call"),
     ],
 )
-def test_what_is_changed_in_between_is_not_run(
+def test_confirmed_call_is_refused_if_arguments_changed(
     change: dict[str, Any], error: str, asker: CheckedClient
 ) -> None:
     state = state_of(asker)
@@ -155,8 +153,8 @@ def test_what_is_changed_in_between_is_not_run(
 
 
 @pytest.mark.requirement("state.no-credential")
-def test_nobody_else_has_use_of_a_state(asker: CheckedClient, settings: Any) -> None:
-    # Public, so that anybody comes as far as to the question.
+def test_state_is_refused_for_other_users(asker: CheckedClient, settings: Any) -> None:
+    # Public, so that every caller reaches the question.
     serve(settings, wipe, confirm=True, public=True)
     state = state_of(asker)
     assert "another call" in refused(CheckedClient(capabilities=FORM), state)
@@ -167,7 +165,7 @@ def test_nobody_else_has_use_of_a_state(asker: CheckedClient, settings: Any) -> 
 
 
 @pytest.mark.requirement("security.every-request")
-def test_who_may_no_longer_call_has_no_use_of_a_yes(user: Any, settings: Any) -> None:
+def test_approval_is_void_after_access_is_lost(user: Any, settings: Any) -> None:
     serve(settings, wipe, confirm=True, permissions="auth.add_group")
     user.user_permissions.add(Permission.objects.get(codename="add_group"))
     again = get_user_model().objects.get
@@ -183,7 +181,9 @@ def test_who_may_no_longer_call_has_no_use_of_a_yes(user: Any, settings: Any) ->
         call(CheckedClient(user=again(pk=user.pk)), state)
 
 
-def test_what_has_other_parameters_by_now_is_not_run(asker: CheckedClient, settings: Any) -> None:
+def test_confirmed_call_is_refused_if_parameters_changed(
+    asker: CheckedClient, settings: Any
+) -> None:
     def changed(name: str, count: int = 1, deeply: bool = True) -> str:
         """Wipe something."""
         raise AssertionError
@@ -191,7 +191,7 @@ def test_what_has_other_parameters_by_now_is_not_run(asker: CheckedClient, setti
     state = state_of(asker)
     changed.__name__ = "wipe"
     serve(settings, changed, confirm=True, title="Wipe")
-    # Withheld, until the change is approved; and then it is another tool than was asked about.
+    # Withheld until the change is approved; after that, it is not the tool that was asked about.
     assert "Unknown tool" in refused(asker, state)
     ToolSetting.objects.all().delete()
     assert "another call" in refused(asker, state)
@@ -199,9 +199,7 @@ def test_what_has_other_parameters_by_now_is_not_run(asker: CheckedClient, setti
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("how", ["form", "queue"])
-def test_whatever_fails_in_the_database_one_yes_runs_a_call_once_at_most(
-    how: str, user: Any, settings: Any
-) -> None:
+def test_approval_runs_once_despite_database_failures(how: str, user: Any, settings: Any) -> None:
     client = CheckedClient(user=user, capabilities=FORM if how == "form" else {})
     fails, failing, ran = 0, Failing(), 0
     while failing.count >= fails:

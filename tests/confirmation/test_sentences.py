@@ -1,4 +1,4 @@
-"""What models and people read of a call that is refused, asked about or waits, word for word."""
+"""The exact texts for models and people about refused, questioned and queued calls."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def error(client: CheckedClient, method: str = "tools/list", **params: Any) -> s
     return str(raised.value.error["message"])
 
 
-def test_who_is_asked_reads_what_would_run(asker: CheckedClient) -> None:
+def test_question_shows_the_call(asker: CheckedClient) -> None:
     (request,) = call(asker)["inputRequests"].values()
     assert request["params"]["message"] == (
         'May the tool wipe (Wipe) be run, once, with these arguments?\n\n{\n  "name": "all"\n}'
     )
 
 
-def test_who_does_not_agree_is_not_asked_again(asker: CheckedClient) -> None:
+def test_declined_call_is_not_asked_again(asker: CheckedClient) -> None:
     no = {"confirm": {"action": "decline"}}
     result = call(asker, inputResponses=no, requestState=state_of(asker))
     assert text_of(result) == (
@@ -57,7 +57,7 @@ def test_who_does_not_agree_is_not_asked_again(asker: CheckedClient) -> None:
     )
 
 
-def test_a_state_is_refused_with_the_reason(
+def test_state_is_refused_with_a_reason(
     asker: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told(state: str, **params: Any) -> str:
@@ -78,7 +78,7 @@ def test_a_state_is_refused_with_the_reason(
     assert told(state) == STATE.format("it has expired")
 
 
-def test_a_call_that_waits_says_where_and_how_long(modern: CheckedClient, settings: Any) -> None:
+def test_queued_call_names_its_address_and_expiry(modern: CheckedClient, settings: Any) -> None:
     text = text_of(call(modern))
     held = PendingCall.objects.get()
     assert text == (
@@ -99,7 +99,9 @@ def test_a_call_that_waits_says_where_and_how_long(modern: CheckedClient, settin
     assert text_of(call(modern)) == f"{there} someone else with permission. {then}"
 
 
-def test_what_cannot_wait_says_why(modern: CheckedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unqueueable_call_is_refused_with_a_reason(
+    modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert text_of(call(modern, arguments={"name": "x" * 70_000})) == (
         f"{NEEDS}, and the arguments exceed the limit of 65536 characters for review. Split the "
         "task into smaller calls."
@@ -112,7 +114,7 @@ def test_what_cannot_wait_says_why(modern: CheckedClient, monkeypatch: pytest.Mo
     )
 
 
-def test_who_is_no_user_is_told_that_a_user_is_needed(settings: Any) -> None:
+def test_non_user_caller_is_refused_with_a_reason(settings: Any) -> None:
     serve(settings, wipe, confirm=True, public=True)
     assert text_of(call(CheckedClient(capabilities=FORM))) == (
         f"{NEEDS}, which only calls of users can get. Call it with the credential of a user of "
@@ -120,7 +122,7 @@ def test_who_is_no_user_is_told_that_a_user_is_needed(settings: Any) -> None:
     )
 
 
-def test_a_refusal_is_told_to_the_caller(modern: CheckedClient) -> None:
+def test_refusal_is_returned_to_the_caller(modern: CheckedClient) -> None:
     call(modern)
     PendingCall.objects.get().decide(using="default", status="refused", reason="Not today")
     assert text_of(call(modern)) == (
@@ -129,7 +131,7 @@ def test_a_refusal_is_told_to_the_caller(modern: CheckedClient) -> None:
     )
 
 
-def test_who_is_not_known_reads_what_to_send() -> None:
+def test_unauthenticated_caller_is_told_what_to_send() -> None:
     client = CheckedClient()
     needed = "Authentication required: send a credential in the Authorization header."
     assert error(client) == needed
@@ -147,7 +149,7 @@ def test_who_is_not_known_reads_what_to_send() -> None:
 
 
 class Often(BaseThrottle):
-    """Refuses all, and says when to come again, or does not."""
+    """Refuses every call, with or without a time to retry."""
 
     seconds: float | None = None
 
@@ -166,7 +168,7 @@ class Often(BaseThrottle):
         (1.5, " Retry after 2 seconds."),
     ],
 )
-def test_too_many_requests_say_when_to_retry(
+def test_rate_limited_call_names_when_to_retry(
     seconds: float | None,
     advice: str,
     modern: CheckedClient,
@@ -185,7 +187,7 @@ def test_too_many_requests_say_when_to_retry(
         ("refused", "Nothing was changed: eve has already decided (refused)."),
     ],
 )
-def test_who_decides_too_late_reads_who_was_faster(
+def test_late_decision_names_the_earlier_decider(
     status: str, told: str, modern: CheckedClient, user: Any
 ) -> None:
     eve = get_user_model().objects.create_user("eve")
@@ -201,7 +203,7 @@ def test_who_decides_too_late_reads_who_was_faster(
     assert approve(held, user) == (gone, constants.WARNING)
 
 
-def test_who_decides_reads_what_comes_of_it(modern: CheckedClient, user: Any) -> None:
+def test_decider_sees_the_consequence(modern: CheckedClient, user: Any) -> None:
     for name in "ab":
         call(modern, arguments={"name": name})
     later, first = PendingCall.objects.all()
@@ -218,7 +220,9 @@ def test_who_decides_reads_what_comes_of_it(modern: CheckedClient, user: Any) ->
     assert (first.status, first.decided_by, first.reason) == ("approved", user, "")
 
 
-def test_what_cannot_be_approved_says_why(modern: CheckedClient, user: Any, settings: Any) -> None:
+def test_unapprovable_call_shows_the_reason(
+    modern: CheckedClient, user: Any, settings: Any
+) -> None:
     call(modern)
     held = PendingCall.objects.get()
     assert obstacle_to(held, user) == ""
@@ -240,7 +244,7 @@ def test_what_cannot_be_approved_says_why(modern: CheckedClient, user: Any, sett
     assert approve(held, user) == (gone, constants.ERROR)
 
 
-def test_whatever_waits_or_is_refused_is_on_record_with_what_it_waits_for(
+def test_queued_and_refused_calls_link_their_pending_call(
     asker: CheckedClient, user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def recorded() -> tuple[str, int | None]:
@@ -260,7 +264,7 @@ def test_whatever_waits_or_is_refused_is_on_record_with_what_it_waits_for(
     monkeypatch.setattr(approval_queue, "MOST_WAITING", 1)
     call(mute, arguments={"name": "more"})
     assert recorded() == ("unconfirmed", None)
-    # Another's queue has room of its own, and what is decided takes none.
+    # Each user has a separate limit, and decided calls do not count.
     eve = CheckedClient(user=get_user_model().objects.create_user("eve"))
     call(eve)
     assert recorded() == ("unconfirmed", PendingCall.objects.latest("pk").pk)

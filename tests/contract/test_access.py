@@ -138,7 +138,7 @@ EXPECTED: dict[str, set[str]] = {
 
 @pytest.mark.parametrize("address", ["/mcp", "/async"])
 @pytest.mark.parametrize("kind", EXPECTED)
-def test_the_listed_tools_are_the_callable_ones(kind: str, address: str) -> None:
+def test_listed_tools_are_the_callable_tools(kind: str, address: str) -> None:
     client = CheckedClient(user=make_user(kind), path=address)
     assert {tool["name"] for tool in client.list_tools()} == EXPECTED[kind]
     shown = client.http.get("/mcp/tools/list").json()
@@ -155,7 +155,7 @@ def is_callable(client: CheckedClient, name: str) -> bool:
 
 
 def answer(user: Any, revision: str, name: str) -> tuple[int, dict[str, str], bytes]:
-    """All that a caller gets to see of one call, but for the name."""
+    """Return all that a caller gets to see of one call, but for the name."""
     client = CheckedClient(user=user, revision=revision)
     with pytest.raises(MCPError):
         client.call_tool(name)
@@ -170,7 +170,7 @@ def answer(user: Any, revision: str, name: str) -> tuple[int, dict[str, str], by
 @pytest.mark.requirement("tools.access")
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 @pytest.mark.parametrize("kind", EXPECTED)
-def test_every_refusal_is_that_of_an_unknown_name(kind: str, revision: str) -> None:
+def test_refusals_equal_those_of_unknown_names(kind: str, revision: str) -> None:
     user = make_user(kind)
     unknown: dict[int, Any] = {}
     for name in sorted({*SERVER.procedures, "system_listMethods"} - EXPECTED[kind]):
@@ -180,7 +180,7 @@ def test_every_refusal_is_that_of_an_unknown_name(kind: str, revision: str) -> N
     assert CALLS == []
 
 
-def test_refusal_says_unknown_tool_with_http_200(revision: str) -> None:
+def test_refusal_is_unknown_tool_with_http_200(revision: str) -> None:
     status, _, body = answer(make_user("plain"), revision, "adding")
     assert status == 200
     assert b'"code":-32602' in body
@@ -208,7 +208,7 @@ def forget_token(user: Any, token: Token) -> None:
 @pytest.mark.parametrize(
     ("change", "status"), [(forget_permission, 200), (forget_account, 401), (forget_token, 401)]
 )
-def test_a_listed_tool_is_decided_again_at_the_call(change: Any, status: int) -> None:
+def test_access_is_checked_again_at_the_call(change: Any, status: int) -> None:
     user = make_user("adder")
     token, secret = Token.objects.issue(user=user, name="test")
     client = CheckedClient(token=secret)
@@ -229,14 +229,14 @@ def test_predicate_that_raises_is_logged_and_not_sent(
     assert "SECRET-MARKER" in caplog.text
 
 
-def test_any_of_several_predicates_is_enough() -> None:
+def test_one_of_several_predicates_is_enough() -> None:
     client = CheckedClient(user=make_user("plain"))
     assert not is_callable(client, "either")
     client.headers["X-Pass"] = "yes"
     assert is_callable(client, "either")
 
 
-def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its_own(
+def test_procedure_predicate_overrides_server_and_namespace(
     settings: Any,
 ) -> None:
     server, namespace = RpcServer(auth=is_ada), RpcNamespace(auth=has_header)
@@ -253,7 +253,7 @@ def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its
 
 
 @pytest.mark.requirement("tools.same-everywhere")
-def test_one_caller_decides_nothing_for_the_next() -> None:
+def test_access_is_not_cached_between_callers() -> None:
     for kind in ("anonymous", "superuser", "plain", "adder", "anonymous"):
         user = get_user_model().objects.filter(username=kind).first() or make_user(kind)
         listed = CheckedClient(user=user).list_tools()
@@ -261,7 +261,7 @@ def test_one_caller_decides_nothing_for_the_next() -> None:
 
 
 @pytest.mark.requirement("tools.same-everywhere")
-def test_nothing_that_was_called_changes_the_list(settings: Any) -> None:
+def test_calls_do_not_change_the_list(settings: Any) -> None:
     def fails() -> None:
         """Fail."""
         raise ToolError("No.")
@@ -283,14 +283,14 @@ def test_nothing_that_was_called_changes_the_list(settings: Any) -> None:
         with pytest.raises(MCPError, match="Unknown tool: nowhere"):
             each.call_tool("nowhere")
         assert unchanged()
-    # In which an older revision is agreed on.
+    # Negotiates an older revision.
     info = {"name": "probe", "version": "1"}
     legacy.post("initialize", protocolVersion="2025-03-26", capabilities={}, clientInfo=info)
     assert unchanged()
 
 
 class OfficeHours(AccessPolicy):
-    """Nothing but public tools, whatever the permissions."""
+    """A policy that allows only public tools, regardless of permissions."""
 
     def allows(self, tool: Any, context: Any) -> bool:
         return tool.access.public and super().allows(tool, context)
@@ -302,7 +302,7 @@ class Unreachable(AccessPolicy):
 
 
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
-def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, settings: Any) -> None:
+def test_unreachable_database_is_503_not_a_refusal(method: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.Unreachable"}
     client = CheckedClient(user=make_user("plain"))
     with pytest.raises(MCPError, match="database") as raised:
@@ -311,14 +311,14 @@ def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, sett
     assert b"SECRET-MARKER" not in client.response.content
 
 
-def test_policy_of_the_site_decides_list_and_call(settings: Any) -> None:
+def test_access_policy_applies_to_list_and_call(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.OfficeHours"}
     client = CheckedClient(user=make_user("superuser"))
     assert [tool["name"] for tool in client.list_tools()] == ["public"]
     assert [name for name in SERVER.procedures if is_callable(client, name)] == ["public"]
 
 
-def test_a_caller_without_a_credential_is_the_anonymous_user(settings: Any) -> None:
+def test_caller_without_a_credential_is_anonymous(settings: Any) -> None:
     settings.REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
 
     def kind(context: Context) -> str:
@@ -340,16 +340,14 @@ def test_a_caller_without_a_credential_is_the_anonymous_user(settings: Any) -> N
         ([], "localhost"),
     ],
 )
-def test_a_command_has_a_host_that_the_site_allows(
-    allowed: list[str], host: str, settings: Any
-) -> None:
+def test_commands_use_an_allowed_host(allowed: list[str], host: str, settings: Any) -> None:
     settings.ALLOWED_HOSTS, settings.DEBUG = allowed, True
     request = context_for(AnonymousUser()).request
     assert (request.get_host(), request.method) == (host, "POST")
     assert request.build_absolute_uri("/a") == "/a"
 
 
-def test_a_command_speaks_for_its_user_in_its_own_language(user: Any) -> None:
+def test_command_context_has_user_language_and_client(user: Any) -> None:
     client = Client(info={"name": "probe"})
     with override("de"):
         context = context_for(user, revision=REVISIONS["2025-06-18"], client=client)
@@ -360,7 +358,7 @@ def test_a_command_speaks_for_its_user_in_its_own_language(user: Any) -> None:
         assert context_for(user).language == ""
 
 
-def test_the_first_part_of_a_rule_that_is_not_met_is_named(
+def test_first_unmet_part_of_a_rule_is_named(
     user: Any, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.MCP_BRIDGE = {"AUTHORIZATION_SERVERS": []}

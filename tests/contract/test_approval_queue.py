@@ -1,4 +1,4 @@
-"""Calls that wait in the approval queue, since their client cannot be asked."""
+"""Calls that wait in the approval queue, because their client does not support forms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mute(request: Any, user: Any) -> CheckedClient:
 
 
 def waits(client: CheckedClient, **params: Any) -> PendingCall:
-    """The row of a call that waits."""
+    """Return the row of a call that waits."""
     result = call(client, **params)
     assert result["isError"]
     assert "requires a person's approval" in text_of(result)
@@ -54,7 +54,7 @@ def decided(held: PendingCall, status: str = Status.APPROVED, **values: Any) -> 
     assert held.decide(using="default", status=status, **values)
 
 
-def test_a_call_that_waits_runs_once_when_it_is_approved(mute: CheckedClient, user: Any) -> None:
+def test_approved_call_runs_once(mute: CheckedClient, user: Any) -> None:
     held = waits(mute)
     text = text_of(call(mute))
     assert "within 10 minutes of the approval" in text
@@ -73,7 +73,7 @@ def test_a_call_that_waits_runs_once_when_it_is_approved(mute: CheckedClient, us
 @pytest.mark.parametrize(
     ("seconds", "within"), [(60, "60 seconds"), (120, "2 minutes"), (0.5, "0.5 seconds")]
 )
-def test_who_calls_reads_how_long_an_approval_holds(
+def test_caller_is_told_how_long_an_approval_lasts(
     seconds: float, within: str, user: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "CONFIRMATION_MAX_AGE": seconds}
@@ -83,15 +83,13 @@ def test_who_calls_reads_how_long_an_approval_holds(
 
 
 @pytest.mark.parametrize(("length", "kept"), [(120, 120), (121, 120)])
-def test_the_name_of_a_client_is_kept_to_a_length_that_people_read(
-    length: int, kept: int, user: Any
-) -> None:
+def test_long_client_names_are_truncated(length: int, kept: int, user: Any) -> None:
     info = {CLIENT_INFO: {"name": "x" * length, "version": "1"}}
     held = waits(CheckedClient(user=user), _meta=info)
     assert held.client == "x" * kept + "…" * (length > kept)
 
 
-def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
+def test_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
     text = text_of(call(mute))
     number = PendingCall.objects.get().pk
     assert f"The call is pending as number {number}. Ask the user" in text
@@ -102,7 +100,7 @@ def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> 
     assert str(PendingCall.objects.latest("pk").pk) in address
 
 
-def test_an_approval_is_for_one_user_tool_and_call(mute: CheckedClient) -> None:
+def test_approval_is_bound_to_user_tool_and_call(mute: CheckedClient) -> None:
     decided(waits(mute))
     bob = CheckedClient(user=get_user_model().objects.create_user("bob"))
     calls = [(bob, {}), (mute, {"name": "other"}), (mute, {"arguments": {"name": "one"}})]
@@ -112,7 +110,7 @@ def test_an_approval_is_for_one_user_tool_and_call(mute: CheckedClient) -> None:
     assert PendingCall.objects.filter(status=Status.WAITING).count() == 3
 
 
-def test_a_decision_ends_with_its_time(modern: CheckedClient) -> None:
+def test_decision_expires(modern: CheckedClient) -> None:
     for status in (Status.APPROVED, Status.REFUSED):
         held = waits(modern)
         decided(held, status)
@@ -127,16 +125,14 @@ def test_a_decision_ends_with_its_time(modern: CheckedClient) -> None:
         PendingCall.objects.all().delete()
 
 
-def test_an_approval_is_of_the_definition_that_was_called(mute: CheckedClient) -> None:
+def test_approval_is_void_if_the_definition_changes(mute: CheckedClient) -> None:
     decided(waits(mute))
     set_tool("wipe", description="Wipes more.")
     waits(mute)
     assert RUNS == []
 
 
-def test_an_approval_is_of_the_parameters_that_were_called(
-    mute: CheckedClient, settings: Any
-) -> None:
+def test_approval_is_void_if_the_parameters_change(mute: CheckedClient, settings: Any) -> None:
     def changed(name: str, deeply: bool = True) -> str:
         """Wipe something."""
         raise AssertionError
@@ -150,7 +146,7 @@ def test_an_approval_is_of_the_parameters_that_were_called(
     waits(mute)
 
 
-def test_an_approved_call_of_who_may_no_longer_call_is_not_run(user: Any, settings: Any) -> None:
+def test_approved_call_is_refused_after_access_is_lost(user: Any, settings: Any) -> None:
     serve(settings, wipe, confirm=True, permissions="auth.add_group")
     permission = Permission.objects.get(codename="add_group")
     user.user_permissions.add(permission)
@@ -164,13 +160,13 @@ def test_an_approved_call_of_who_may_no_longer_call_is_not_run(user: Any, settin
     assert PendingCall.objects.get().status == Status.APPROVED
 
 
-def test_a_call_that_is_repeated_while_it_waits_is_one_row(mute: CheckedClient) -> None:
+def test_repeated_pending_call_is_one_row(mute: CheckedClient) -> None:
     assert len({waits(mute).pk for _ in range(3)}) == PendingCall.objects.count() == 1
     waits(mute, arguments={"name": "all"}, _meta={"progressToken": 1})
     assert PendingCall.objects.count() == 1
 
 
-def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
+def test_refusal_is_returned_with_its_reason(mute: CheckedClient) -> None:
     decided(waits(mute), Status.REFUSED, reason="Not on a Friday.")
     for _ in range(2):
         assert "Reason: Not on a Friday. Do not" in text_of(call(mute))
@@ -182,7 +178,7 @@ def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
     assert RUNS == []
 
 
-def test_long_arguments_are_for_the_queue_and_too_long_ones_for_nobody(
+def test_long_arguments_are_queued_and_longer_ones_refused(
     asker: CheckedClient,
 ) -> None:
     assert waits(asker, arguments={"name": "x" * 5_000})
@@ -190,7 +186,7 @@ def test_long_arguments_are_for_the_queue_and_too_long_ones_for_nobody(
     assert PendingCall.objects.count() == 1
 
 
-def test_a_yes_in_the_form_takes_the_call_out_of_the_queue(asker: CheckedClient, user: Any) -> None:
+def test_confirming_in_the_form_settles_the_queued_call(asker: CheckedClient, user: Any) -> None:
     held = waits(CheckedClient(user=user))
     assert not call(asker, inputResponses=YES, requestState=state_of(asker))["isError"]
     held.refresh_from_db()
@@ -199,9 +195,7 @@ def test_a_yes_in_the_form_takes_the_call_out_of_the_queue(asker: CheckedClient,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_approval_counts_as_before_where_its_call_could_not_be_put_on_record(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_approval_is_restored_if_recording_fails(modern: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
     done = waits(modern, arguments={"name": "done"})
     decided(done)
@@ -219,7 +213,7 @@ def test_an_approval_counts_as_before_where_its_call_could_not_be_put_on_record(
         assert "it could not be written" in text_of(call(modern))
     held.refresh_from_db()
     assert (held.status, held.used_at) == (Status.APPROVED, None)
-    # Nothing else is given back.
+    # Nothing else is restored.
     done.refresh_from_db()
     assert (done.status, done.key) == (Status.DONE, None)
     assert RUNS == [("done", 1)]
@@ -227,7 +221,7 @@ def test_an_approval_counts_as_before_where_its_call_could_not_be_put_on_record(
     assert RUNS == [("done", 1), ("all", 1)]
 
 
-def test_a_yes_in_the_form_leaves_other_calls_in_the_queue(asker: CheckedClient, user: Any) -> None:
+def test_confirming_in_the_form_leaves_other_queued_calls(asker: CheckedClient, user: Any) -> None:
     held = waits(CheckedClient(user=user))
     told = text_of(call(CheckedClient(user=user), arguments={"name": "other"}))
     assert "The call is pending" in told
@@ -237,25 +231,23 @@ def test_a_yes_in_the_form_leaves_other_calls_in_the_queue(asker: CheckedClient,
     assert other.status == Status.WAITING
 
 
-def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient) -> None:
+def test_queue_is_limited_to_100_calls_per_user(modern: CheckedClient) -> None:
     held = waits(modern)
     values = {"tool": "wipe", "fingerprint": held.fingerprint, "user": held.user, "arguments": "{}"}
     PendingCall.objects.bulk_create(PendingCall(key=f"{number}", **values) for number in range(99))
     assert "are already pending" in text_of(call(modern, arguments={"name": "more"}))
     assert "The call is pending" in text_of(call(modern))
     assert PendingCall.objects.count() == 100
-    # Those that nobody can approve any more take no room.
+    # Calls that can no longer be approved do not count.
     PendingCall.objects.filter(key="5").update(fingerprint="changed")
     assert "The call is pending" in text_of(call(modern, arguments={"name": "more"}))
-    # Nor do those of another user.
+    # Neither do those of another user.
     PendingCall.objects.filter(key="6").update(user=get_user_model().objects.create_user("bob"))
     assert "The call is pending" in text_of(call(modern, arguments={"name": "most"}))
     assert "are already pending" in text_of(call(modern, arguments={"name": "too many"}))
 
 
-def test_what_is_settled_is_pruned_and_what_matters_stays(
-    modern: CheckedClient, capsys: Any
-) -> None:
+def test_only_settled_calls_are_pruned(modern: CheckedClient, capsys: Any) -> None:
     for name in "abcdefg":
         call(modern, arguments={"name": name})
     held = {json.loads(each.arguments)["name"]: each for each in PendingCall.objects.all()}
@@ -280,21 +272,21 @@ def test_what_is_settled_is_pruned_and_what_matters_stays(
             *("fresh", "good for now", "kept")
         }
     assert "3 decided calls" in capsys.readouterr().out
-    # What was approved runs, what was refused does not, what waits goes on waiting.
+    # Approved calls run, refused ones do not, and pending ones stay pending.
     results = {name: call(modern, arguments={"name": name}) for name in "bcea"}
     assert [result["isError"] for result in results.values()] == [False, False, True, True]
     assert "Reason: No." in text_of(results["e"])
     assert PendingCall.objects.get(status=Status.WAITING) == held["a"]
 
 
-def test_a_pruned_answer_is_still_used_up(asker: CheckedClient) -> None:
+def test_pruned_answer_cannot_be_reused(asker: CheckedClient) -> None:
     state = state_of(asker)
     assert not call(asker, inputResponses=YES, requestState=state)["isError"]
     call_command("mcp_audit", "prune", older_than="0s")
     assert "been used already" in refused(asker, state)
 
 
-def test_a_yes_in_the_queue_and_one_in_the_form_are_one_yes(
+def test_approvals_in_queue_and_form_count_once(
     mute: CheckedClient, asker: CheckedClient, user: Any
 ) -> None:
     call(mute)
@@ -305,7 +297,7 @@ def test_a_yes_in_the_queue_and_one_in_the_form_are_one_yes(
     assert len(RUNS) == 1
 
 
-def test_a_call_that_could_not_be_recorded_leaves_its_approval(
+def test_unrecordable_call_keeps_its_approval(
     mute: CheckedClient, asker: CheckedClient, user: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
@@ -315,7 +307,7 @@ def test_a_call_that_could_not_be_recorded_leaves_its_approval(
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "mcp_bridge_toolcallrecord" RENAME TO "elsewhere"')
     assert "Retry the same call later" in text_of(call(mute))
-    # The yes in a form is for one try.
+    # A confirmation in a form is for one attempt.
     answer = {"arguments": {"name": "asked"}, "inputResponses": YES, "requestState": state}
     assert "Retry the same call later" in text_of(call(asker, **answer))
     assert RUNS == []
@@ -327,9 +319,7 @@ def test_a_call_that_could_not_be_recorded_leaves_its_approval(
     assert len(RUNS) == 1
 
 
-def test_arguments_that_nobody_would_read_are_not_written_out(
-    mute: CheckedClient, settings: Any
-) -> None:
+def test_oversized_arguments_are_not_rendered(mute: CheckedClient, settings: Any) -> None:
     def store(values: list[Any]) -> None:
         """Store values."""
 
@@ -342,7 +332,7 @@ def test_arguments_that_nobody_would_read_are_not_written_out(
         )
         assert "exceed the limit of 65536 characters for review" in text_of(result)
         counts.append(count)
-    # What is left of each value is that it is read.
+    # The remaining cost of each value is that of parsing it.
     assert counts[1] - counts[0] < 3 * 30_000
     assert not PendingCall.objects.exists()
     flush()

@@ -75,7 +75,7 @@ def test_all_errors_are_listed_at_once_with_their_places(
         ("/few", ["at most 2"]),
     ],
 )
-def test_text_says_what_is_wanted(
+def test_text_names_the_expected_value(
     path: str, words: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, many)
@@ -85,7 +85,7 @@ def test_text_says_what_is_wanted(
     assert [word for word in words if word not in lines[path]] == []
 
 
-def test_text_never_shows_the_library(modern: CheckedClient, settings: Any) -> None:
+def test_error_text_never_names_the_library(modern: CheckedClient, settings: Any) -> None:
     serve(settings, many)
     text = text_of(modern.call_tool("many", BAD))
     assert not any(word in text for word in ("pydantic", "http", "Value error", "input_value"))
@@ -101,9 +101,7 @@ def test_pointer_escapes_slash_and_tilde(modern: CheckedClient, settings: Any) -
     ]
 
 
-def test_a_line_break_in_a_name_makes_no_line_of_its_own(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_line_breaks_in_names_are_escaped(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(int))
     result = modern.call_tool("take", {"value": 1, "x\n/value": 1})
     assert len(text_of(result).splitlines()) == len(result["_meta"][ERRORS]) == 1
@@ -133,7 +131,7 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own(
     ],
     ids=label,
 )
-def test_a_union_has_the_errors_of_the_branch_that_was_meant_or_one_line(
+def test_union_errors_are_of_the_matching_branch(
     hint: Any, sent: Any, found: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -141,7 +139,7 @@ def test_a_union_has_the_errors_of_the_branch_that_was_meant_or_one_line(
 
 
 @pytest.mark.parametrize("sent", [[1, "x"], [1.0, "x"]])
-def test_a_branch_has_the_name_of_its_type(sent: Any, modern: CheckedClient, settings: Any) -> None:
+def test_union_branch_is_named_by_type(sent: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[int] | list[bool]))
     text = text_of(modern.call_tool("take", {"value": sent}))
     assert "as list[int]: /1: " in text
@@ -167,7 +165,7 @@ def test_a_branch_has_the_name_of_its_type(sent: Any, modern: CheckedClient, set
     ],
     ids=label,
 )
-def test_a_union_names_its_path_once_and_its_members_below_it(
+def test_union_errors_are_grouped_under_one_path(
     hint: Any, sent: Any, told: str, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -175,14 +173,12 @@ def test_a_union_names_its_path_once_and_its_members_below_it(
 
 
 @pytest.mark.parametrize("tag", ["card", "cash"])
-def test_an_unknown_tag_is_answered_by_the_known_ones(
-    tag: str, modern: CheckedClient, settings: Any
-) -> None:
+def test_unknown_tag_error_lists_known_tags(tag: str, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(ex.Payment))
     assert tag in text_of(modern.call_tool("take", {"value": {"method": "cheque"}}))
 
 
-def test_a_missing_item_of_a_tuple_has_its_own_place(modern: CheckedClient, settings: Any) -> None:
+def test_missing_tuple_item_has_its_own_place(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(tuple[int, str]))
     assert errors_of(modern.call_tool("take", {"value": [1]})) == [("/value/1", "missing")]
 
@@ -220,7 +216,7 @@ TARGETS = [
 @pytest.mark.requirement("elicit.no-claims")
 @pytest.mark.parametrize(("function", "target"), TARGETS)
 @pytest.mark.parametrize("sent", [None, {"request": {"user": "root"}}])
-def test_nobody_sends_the_context(
+def test_context_cannot_be_sent(
     function: Any, target: str | None, sent: Any, modern: CheckedClient, settings: Any
 ) -> None:
     server = RpcServer()
@@ -247,7 +243,7 @@ def whoever(context: Context) -> str:
     ids=["clientInfo", "user", "own keys"],
 )
 @pytest.mark.parametrize("revision", ERAS)
-def test_nobody_is_who_they_say_they_are(
+def test_claimed_identity_is_ignored(
     said: dict[str, Any], revision: str, user: Any, settings: Any
 ) -> None:
     get_user_model().objects.create_superuser("root")
@@ -267,14 +263,14 @@ def test_errors_are_bounded_in_number_and_size(modern: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("hint", [int | bool, ex.Payment, ex.Colour, dict[str, int]], ids=label)
-def test_a_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings: Any) -> None:
+def test_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(hint))
     result = modern.call_tool("take", {"value": {"method": "v" * 50_000}})
     assert result["isError"]
     assert len(modern.response.content) < 4096
 
 
-def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
+def test_explicit_schema_is_sent_verbatim(modern: CheckedClient) -> None:
     (tool,) = [each for each in modern.list_tools() if each["name"] == "by_hand"]
     assert tool["inputSchema"] == {
         "type": "object",
@@ -294,7 +290,7 @@ def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
         ({"code": "a@b", "more": 1}, [("/more", "additionalProperties")]),
     ],
 )
-def test_schema_given_by_hand_is_enforced(
+def test_explicit_schema_is_enforced(
     sent: Any, found: list[tuple[str, str]], client: CheckedClient
 ) -> None:
     assert sorted(errors_of(client.call_tool("by_hand", sent))) == found
@@ -304,7 +300,7 @@ NARROW = {"type": "object", "properties": {"value": {"maximum": 5}}, "required":
 
 
 @pytest.mark.parametrize(("sent", "refused"), [(5, False), (6, True), ("5", True)])
-def test_hints_hold_besides_a_schema_given_by_hand(
+def test_hints_apply_beside_an_explicit_schema(
     sent: Any, refused: bool, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(int), input_schema=NARROW)
@@ -316,7 +312,7 @@ def test_hints_hold_besides_a_schema_given_by_hand(
     "schema",
     [{"type": "objekt"}, {"properties": []}, {"required": "a"}, {"type": "object", "minimum": "1"}],
 )
-def test_an_invalid_schema_is_left_out_and_reported(schema: Any, settings: Any) -> None:
+def test_invalid_schema_is_refused_and_reported(schema: Any, settings: Any) -> None:
     serve(settings, taking(int), input_schema=schema)
     assert names() == []
     (message,) = messages("mcp_bridge.E006")
@@ -325,9 +321,7 @@ def test_an_invalid_schema_is_left_out_and_reported(schema: Any, settings: Any) 
 
 @pytest.mark.requirement("tools.input-schema")
 @pytest.mark.parametrize("schema", [{"type": "array"}, {"type": ["object", "null"]}, {}])
-def test_a_schema_whose_root_is_no_object_is_left_out_and_reported(
-    schema: Any, settings: Any
-) -> None:
+def test_non_object_schema_is_refused_and_reported(schema: Any, settings: Any) -> None:
     serve(settings, taking(int), input_schema=schema)
     assert (names(), len(messages("mcp_bridge.E006"))) == ([], 1)
 
@@ -348,7 +342,9 @@ def prices(by_address: dict[str, int | list[int]]) -> str:
     return "taken"
 
 
-def test_long_names_that_begin_alike_are_told_apart(client: CheckedClient, settings: Any) -> None:
+def test_long_names_with_equal_prefixes_are_distinguished(
+    client: CheckedClient, settings: Any
+) -> None:
     serve(settings, prices)
     sent = {f"{ADDRESS}{number}": price for number, price in enumerate([1, "2", [3], ["4"], "[5]"])}
     found = client.call_tool("prices", {"by_address": sent})

@@ -1,4 +1,4 @@
-"""Every call and every refusal leaves one record, and is told by signals."""
+"""Every call and every refusal leaves one record and sends signals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.serving import set_tool
 from tests.support.values import dumps
 
 
-def test_a_call_is_on_record(client: CheckedClient, user: Any, settings: Any) -> None:
+def test_calls_are_recorded(client: CheckedClient, user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     serve(settings, look)
     client.call_tool("look", {"word": "ä"})
@@ -51,8 +51,10 @@ def test_a_call_is_on_record(client: CheckedClient, user: Any, settings: Any) ->
     assert abs(timezone.now() - found.started_at) < timedelta(minutes=1)
 
 
-def test_the_record_of_a_coroutine_is_its_callers(modern: CheckedClient, settings: Any) -> None:
-    """Where that has a transaction, as this test has, nothing of the record stays after it."""
+def test_coroutine_record_belongs_to_the_callers_transaction(
+    modern: CheckedClient, settings: Any
+) -> None:
+    """If the caller has a transaction, as here, the record is rolled back with it."""
 
     async def look(word: str = "") -> str:
         """Say a word."""
@@ -66,7 +68,7 @@ def test_the_record_of_a_coroutine_is_its_callers(modern: CheckedClient, setting
     assert not ToolCallRecord.objects.exists()
 
 
-def test_the_credential_is_named_and_never_kept(user: Any, settings: Any) -> None:
+def test_credential_is_named_but_not_stored(user: Any, settings: Any) -> None:
     serve(settings, look)
     _, secret = Token.objects.issue(user=user, name="My laptop")
     CheckedClient(token=secret).call_tool("look")
@@ -86,7 +88,7 @@ def test_the_credential_is_named_and_never_kept(user: Any, settings: Any) -> Non
         ({"confirm": True}, "look", {}, "withheld"),
     ],
 )
-def test_a_refusal_is_on_record_with_why(
+def test_refusal_is_recorded_with_its_reason(
     set_up: dict[str, Any],
     name: Any,
     arguments: Any,
@@ -111,7 +113,7 @@ def test_a_refusal_is_on_record_with_why(
     set_up["enabled"] = enabled
 
 
-def test_the_answer_to_an_unseen_tool_is_the_same_bytes(user: Any, settings: Any) -> None:
+def test_hidden_tool_answer_is_byte_identical(user: Any, settings: Any) -> None:
     answers, counts = set(), set()
     for set_up in ({}, {"permissions": "auth.add_user"}, {"enabled": False}):
         client = CheckedClient(user=user)
@@ -128,7 +130,7 @@ def test_the_answer_to_an_unseen_tool_is_the_same_bytes(user: Any, settings: Any
 
 @pytest.mark.parametrize("secret", [None, "mcp_wrong"])
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_request_without_a_credential_is_on_record(
+def test_request_without_a_credential_is_recorded(
     secret: str | None, asynchronous: bool, settings: Any
 ) -> None:
     serve(settings, look, asynchronous=asynchronous)
@@ -144,7 +146,7 @@ def test_a_request_without_a_credential_is_on_record(
     assert record() == found
 
 
-def test_a_client_that_goes_on_without_a_credential_is_on_record_once_a_minute(
+def test_repeated_unauthenticated_requests_are_recorded_once_a_minute(
     settings: Any,
 ) -> None:
     refusals.clear()
@@ -164,12 +166,12 @@ def test_a_client_that_goes_on_without_a_credential_is_on_record_once_a_minute(
                 assert client.send(dumps(body), client.mirrored(body)).status_code == 401
     finally:
         tool_call_refused.disconnect(hear)
-    # Nothing that it changes of itself makes another row.
+    # Changes of what the client claims about itself do not create another row.
     assert (record().times, record().error_code) == (15, "unauthenticated")
     assert heard == ["unauthenticated"] * 15
 
 
-def test_nothing_is_recorded_where_that_is_not_wanted(modern: CheckedClient, settings: Any) -> None:
+def test_nothing_is_recorded_if_audit_is_off(modern: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": None}
     serve(settings, look)
     modern.call_tool("look")
@@ -186,11 +188,11 @@ def test_nothing_is_recorded_where_that_is_not_wanted(modern: CheckedClient, set
         (True, {"WRITE_AHEAD": True}, ["started"]),
     ],
 )
-def test_what_acts_is_on_record_before_it_runs_and_what_reads_where_that_is_wanted(
+def test_writing_tools_are_recorded_before_they_run(
     read_only: bool, audit: Any, told: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     def outcomes() -> list[str]:
-        """Tell what is on record."""
+        """Return the recorded outcomes."""
         return list(ToolCallRecord.objects.values_list("outcome", flat=True))
 
     settings.MCP_BRIDGE = {"AUDIT": audit}
@@ -200,7 +202,7 @@ def test_what_acts_is_on_record_before_it_runs_and_what_reads_where_that_is_want
 
 
 class Heard:
-    """Receives the signals of calls, and fails every time."""
+    """A receiver of the signals of calls that always fails."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, dict[str, Any]]] = []
@@ -212,7 +214,7 @@ class Heard:
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("audit", [{}, None])
-def test_signals_say_what_happens_and_a_failing_receiver_changes_nothing(
+def test_signals_are_sent_despite_failing_receivers(
     audit: Any, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": audit}
@@ -247,10 +249,10 @@ def test_signals_say_what_happens_and_a_failing_receiver_changes_nothing(
 
 
 @pytest.mark.parametrize("signal", [tools_changed, tool_call_refused])
-def test_each_receiver_is_told_whatever_another_one_raises(
+def test_receivers_are_called_despite_errors_of_others(
     signal: Any, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where the one has no name, of which Django's own signals know nothing to say."""
+    """Also if a receiver lacks a name, which Django's own signals cannot log."""
     refusals.clear()
     serve(settings, look)
     heard: list[Any] = []
@@ -291,7 +293,7 @@ def test_old_records_are_pruned(age: str, left: int | None, capsys: Any) -> None
     assert f"{3 - left} records" in capsys.readouterr().out
 
 
-def test_what_was_started_long_ago_is_reaped() -> None:
+def test_old_started_records_are_reaped() -> None:
     now = timezone.now()
     for minutes, outcome in [(1, "started"), (70, "started"), (70, "succeeded")]:
         begun = now - timedelta(minutes=minutes)
@@ -306,7 +308,7 @@ def test_every_error_code_is_documented() -> None:
     assert [code for code in ErrorCode.values if f"`{code}`" not in text] == []
 
 
-def test_a_user_who_is_deleted_leaves_the_name(user: Any, settings: Any) -> None:
+def test_deleted_users_name_is_kept(user: Any, settings: Any) -> None:
     serve(settings, look)
     MCPClient(user=user).call_tool("look")
     user.delete()
@@ -324,7 +326,7 @@ def test_a_user_who_is_deleted_leaves_the_name(user: Any, settings: Any) -> None
         ({"SENSITIVE_NAMES": 5}, 1),
     ],
 )
-def test_a_wrong_setting_is_found(audit: Any, count: int, settings: Any) -> None:
+def test_invalid_setting_is_reported(audit: Any, count: int, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": audit}
     found = check_settings()
     assert len(found) == count

@@ -1,4 +1,4 @@
-"""Each kind of refusal leaves one record, which says why, who and with which client."""
+"""Each kind of refusal leaves one record with the reason, the caller and the client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGENT = "claude-code/2.1.7 (external, cli)"
 
 
 class Broken(AccessPolicy):
-    """A policy of the site's own that raises."""
+    """A custom policy that raises."""
 
     def allows(self, tool: Any, context: Any) -> bool:
         raise RuntimeError("SECRET-MARKER")
@@ -44,7 +44,7 @@ def uncounted() -> Iterator[None]:
 
 @pytest.fixture
 def serving(settings: Any) -> Callable[..., None]:
-    """Serves look() with these settings and marks."""
+    """A function that serves look() with these settings and options."""
 
     def set_up(asynchronous: bool = False, mark: Any = None, **values: Any) -> None:
         settings.MCP_BRIDGE = values
@@ -54,7 +54,7 @@ def serving(settings: Any) -> Callable[..., None]:
 
 
 def attempt(client: MCPClient, name: str = "look", **params: Any) -> Any:
-    """What a call comes to: the result, or the JSON-RPC error."""
+    """Return the result of a call, or its JSON-RPC error."""
     try:
         return client.post("tools/call", name=name, **params)
     except MCPError as error:
@@ -103,7 +103,7 @@ def test_each_refusal_is_one_record(
         assert (found.user, found.duration_ms) == (user, None)
 
 
-def test_a_no_and_a_question_are_a_record_each(user: Any, serving: Callable[..., None]) -> None:
+def test_refusal_and_question_are_separate_records(user: Any, serving: Callable[..., None]) -> None:
     serving(mark={"confirm": True})
     asker = CheckedClient(user=user, capabilities=FORM)
     state = attempt(asker)["requestState"]
@@ -115,7 +115,7 @@ def test_a_no_and_a_question_are_a_record_each(user: Any, serving: Callable[...,
     assert list(rows) == [("refused", "unconfirmed")] * 3 + [("succeeded", "")]
 
 
-def test_too_many_requests_are_on_record_with_who_sent_them(
+def test_rate_limited_requests_are_recorded_with_their_caller(
     user: Any, serving: Callable[..., None]
 ) -> None:
     serving(THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"], THROTTLE_RATES={"user": "1/day"})
@@ -128,9 +128,7 @@ def test_too_many_requests_are_on_record_with_who_sent_them(
     assert (found.user_name, found.credential, found.client_name) == ("ada", "laptop", AGENT)
 
 
-def test_the_client_is_what_it_says_of_itself_or_its_user_agent(
-    user: Any, serving: Callable[..., None]
-) -> None:
+def test_client_is_its_info_or_user_agent(user: Any, serving: Callable[..., None]) -> None:
     serving()
     modern, legacy = CheckedClient(user=user), CheckedClient(user=user, revision="2025-06-18")
     nameless = CheckedClient(user=user)
@@ -148,7 +146,7 @@ def test_the_client_is_what_it_says_of_itself_or_its_user_agent(
     assert names[2][1] == "3"
 
 
-def test_who_has_no_credential_is_told_by_address_and_agent(serving: Callable[..., None]) -> None:
+def test_anonymous_caller_is_recorded_by_address_and_agent(serving: Callable[..., None]) -> None:
     serving()
     refusals.clear()
     client = CheckedClient(token="mcp_wrong")
@@ -160,7 +158,7 @@ def test_who_has_no_credential_is_told_by_address_and_agent(serving: Callable[..
 
 
 class Strange:
-    """A credential that fails when it is looked at."""
+    """A credential that raises when it is inspected."""
 
     @property
     def name(self) -> str:
@@ -168,7 +166,7 @@ class Strange:
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_a_caller_that_cannot_be_described_is_on_record_all_the_same(
+def test_undescribable_caller_is_recorded(
     required: bool, user: Any, serving: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     serving(AUDIT={"REQUIRED": required})
@@ -180,13 +178,13 @@ def test_a_caller_that_cannot_be_described_is_on_record_all_the_same(
     assert [each.name for each in caplog.records] == ["mcp_bridge.records"]
 
 
-def test_a_record_that_nothing_can_hold_stops_what_must_be_recorded(
+def test_required_recording_fails_without_a_database(
     user: Any, serving: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A site without a database has no table for it."""
+    """A site without a database cannot store it."""
     client = CheckedClient(user=user)
     monkeypatch.setattr(connection, "vendor", "unknown")
-    # What is asked once by a process is asked again.
+    # Drop the value that a process caches.
     monkeypatch.setattr(recorder, "has_database", has_database.__wrapped__)
     for read_only in (True, False):
         for required in (True, False):
@@ -197,7 +195,7 @@ def test_a_record_that_nothing_can_hold_stops_what_must_be_recorded(
                 assert "was not run" in text_of(result)
 
 
-def test_the_text_of_an_exception_may_fail_as_well(user: Any, settings: Any) -> None:
+def test_exception_with_a_failing_text_is_recorded(user: Any, settings: Any) -> None:
     class Mute(ValueError):
         def __str__(self) -> str:
             raise RuntimeError("SECRET-MARKER")
@@ -216,7 +214,7 @@ def test_the_text_of_an_exception_may_fail_as_well(user: Any, settings: Any) -> 
             assert (record().outcome, record().error_code) == ("failed", "internal_error")
 
 
-def test_what_is_no_call_leaves_no_record(user: Any, serving: Callable[..., None]) -> None:
+def test_other_methods_are_not_recorded(user: Any, serving: Callable[..., None]) -> None:
     serving()
     client = CheckedClient(user=user)
     call = client.message("tools/call", name="look")
@@ -239,7 +237,7 @@ def test_what_is_no_call_leaves_no_record(user: Any, serving: Callable[..., None
     assert ToolCallRecord.objects.count() == 1
 
 
-def test_an_encoded_name_is_on_record_as_it_reads(user: Any) -> None:
+def test_encoded_name_is_recorded_decoded(user: Any) -> None:
     client = CheckedClient(token="forged")
     message = client.message("tools/call", name="größe")
     encoded = "=?base64?" + base64.b64encode("größe".encode()).decode() + "?="
@@ -249,7 +247,7 @@ def test_an_encoded_name_is_on_record_as_it_reads(user: Any) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_no_text_of_a_client_breaks_a_line_or_turns_it_round(
+def test_client_texts_are_escaped_in_records(
     asynchronous: bool, user: Any, serving: Callable[..., None]
 ) -> None:
     serving(asynchronous)

@@ -1,4 +1,4 @@
-"""Arrays of messages, which 2025-03-26 has and no other revision."""
+"""Arrays of messages, which exist only in 2025-03-26."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_batch_of_one_is_answered_by_an_array() -> None:
     assert [each["id"] for each in answers([add(1)])] == [1]
 
 
-def test_answers_are_those_of_the_revision() -> None:
+def test_answers_follow_the_revision() -> None:
     (answer,) = answers([add(1)])
     assert set(answer["result"]) == {"content", "isError"}
 
@@ -67,7 +67,7 @@ def test_notifications_and_responses_have_no_answer() -> None:
 
 
 @pytest.mark.parametrize("messages", [[NOTIFICATION], [NOTIFICATION] * 3, [NOTIFICATION, RESPONSE]])
-def test_batch_that_asks_nothing_is_accepted(messages: list[Any]) -> None:
+def test_batch_without_requests_is_accepted(messages: list[Any]) -> None:
     accepted(send(messages))
 
 
@@ -77,7 +77,7 @@ def test_call_without_an_id_is_not_run(quiet: None) -> None:
     accepted(send([call, call]))
 
 
-def test_each_message_fails_for_itself() -> None:
+def test_messages_fail_independently() -> None:
     messages = [add(1), 5, [add(2)], {"jsonrpc": "2.0", "id": 3}, request(4, "none"), add(5, "x")]
     found = answers([*messages, add(None), add(6)])
     codes = [each.get("error", {}).get("code") for each in found]
@@ -85,17 +85,17 @@ def test_each_message_fails_for_itself() -> None:
     assert [each["id"] for each in found] == [1, None, None, 3, 4, 5, None, 6]
 
 
-def test_unknown_tool_is_an_error_of_its_own() -> None:
+def test_unknown_tool_fails_only_its_message() -> None:
     found = answers([request(1, "tools/call", name="none"), add(2)])
     assert [each.get("error", {}).get("code") for each in found] == [-32602, None]
 
 
-def test_same_id_may_stand_twice_and_is_answered_twice() -> None:
+def test_duplicate_ids_are_answered_twice() -> None:
     found = answers([add(1, 1), add(1, 2)])
     assert [each["result"]["content"][0]["text"] for each in found] == ["2", "3"]
 
 
-def test_batch_runs_what_it_asks_and_nothing_else() -> None:
+def test_batch_runs_only_its_requests() -> None:
     CALLS.clear()
     answers([add(1), NOTIFICATION, add(2, "x"), add(3)])
     assert CALLS == ["add", "add"]
@@ -118,7 +118,7 @@ def test_batch_has_a_limit() -> None:
     ],
     ids=["empty", "51 calls", "5000", "initialize", "initialize without id", "one modern"],
 )
-def test_batch_of_what_no_batch_may_hold_is_refused_whole(messages: list[Any], quiet: None) -> None:
+def test_batch_with_a_forbidden_message_is_refused(messages: list[Any], quiet: None) -> None:
     assert "batch" in refused(send(messages), 400, -32600)["message"]
 
 
@@ -143,5 +143,5 @@ def test_batch_is_refused_at_every_other_revision(
         ('[{"":1,"":2}]', -32600),
     ],
 )
-def test_array_that_is_no_strict_json_is_refused(text: str, code: int, quiet: None) -> None:
+def test_non_strict_json_array_is_refused(text: str, code: int, quiet: None) -> None:
     refused(send(text), 400, code)

@@ -1,4 +1,4 @@
-"""Tools that run only after a person has agreed, through the client's form or the queue."""
+"""Tools that require confirmation, through the client's form or the queue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def drop(name: Annotated[str, AfterValidator(note)]) -> None:
 
 
 @pytest.mark.requirement("mrtr.once", "elicit.members")
-def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: CheckedClient) -> None:
+def test_user_is_asked_and_the_call_runs_once(asker: CheckedClient) -> None:
     arguments = {"name": "all\u202e\x07", "count": 3}
     result = call(asker, arguments=arguments)
     (request,) = result["inputRequests"].values()
@@ -66,7 +66,7 @@ def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: Checke
         {"action": "accept", "content": {"confirm": 1}},
     ],
 )
-def test_anything_but_a_yes_is_a_no(answer: Any, asker: CheckedClient) -> None:
+def test_any_other_answer_is_a_refusal(answer: Any, asker: CheckedClient) -> None:
     state = state_of(asker)
     result = call(asker, inputResponses={"confirm": answer}, requestState=state)
     assert result["isError"]
@@ -75,16 +75,14 @@ def test_anything_but_a_yes_is_a_no(answer: Any, asker: CheckedClient) -> None:
     flush()
     record = ToolCallRecord.objects.get(error_text=text_of(result))
     assert (record.outcome, record.error_code) == ("refused", "unconfirmed")
-    # The no has used it up.
+    # The refusal has consumed it.
     assert "been used already" in refused(asker, state)
 
 
 CANCEL = {"confirm": {"action": "cancel"}}
 
 
-def test_a_form_that_is_closed_is_a_client_that_cannot_be_asked(
-    asker: CheckedClient, user: Any
-) -> None:
+def test_cancelled_form_queues_the_call(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     result = call(asker, inputResponses=CANCEL, requestState=state)
     assert (result["isError"], RUNS) == (True, [])
@@ -93,17 +91,17 @@ def test_a_form_that_is_closed_is_a_client_that_cannot_be_asked(
     assert text_of(result) == text_of(call(CheckedClient(user=user)))
     flush()
     unconfirmed = ToolCallRecord.objects.filter(outcome="refused", error_code="unconfirmed")
-    # The question, the form that was closed, and the call that cannot be asked.
+    # The question, the cancelled form, and the call of a client without forms.
     assert unconfirmed.count() == 3
     assert "been used already" in refused(asker, state)
-    # The client may still be asked; an approval is of the call, whatever the client answers.
+    # The client can still be asked; an approval applies to the call even if the form is cancelled.
     state = state_of(asker)
     waiting.decide(using="default", status="approved")
     assert not call(asker, inputResponses=CANCEL, requestState=state)["isError"]
     assert RUNS == [("all", 1)]
 
 
-def test_a_form_that_is_closed_does_not_overrule_a_refusal(asker: CheckedClient, user: Any) -> None:
+def test_cancelled_form_does_not_override_a_refusal(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
@@ -111,14 +109,14 @@ def test_a_form_that_is_closed_does_not_overrule_a_refusal(asker: CheckedClient,
     assert "Reason: Never." in text_of(result)
 
 
-def test_a_form_that_is_closed_counts_with_its_question(asker: CheckedClient, hourly: None) -> None:
+def test_cancelled_form_counts_with_its_question(asker: CheckedClient, hourly: None) -> None:
     result = call(asker, inputResponses=CANCEL, requestState=state_of(asker))
     assert "The call is pending" in text_of(result)
     PendingCall.objects.get().decide(using="default", status="approved")
     assert not call(asker)["isError"]
 
 
-def test_a_yes_without_its_question_is_no_answer(asker: CheckedClient) -> None:
+def test_confirmation_without_its_question_is_ignored(asker: CheckedClient) -> None:
     for params in ({}, {"requestState": None}):
         assert call(asker, inputResponses=YES, **params)["resultType"] == "input_required"
     again = call(asker, inputResponses={"other": YES["confirm"]}, requestState=state_of(asker))
@@ -126,14 +124,14 @@ def test_a_yes_without_its_question_is_no_answer(asker: CheckedClient) -> None:
     assert RUNS == []
 
 
-def test_malformed_answers_are_refused_and_use_nothing_up(asker: CheckedClient) -> None:
+def test_malformed_answers_are_refused_without_consuming_the_state(asker: CheckedClient) -> None:
     state = state_of(asker)
     for responses in (None, [], {"confirm": 1}, {"confirm": {}}, {"confirm": {"action": "yes"}}):
         assert "inputResponses" in refused(asker, state, inputResponses=responses)
     assert not UsedState.objects.exists()
 
 
-def test_a_yes_runs_a_call_once_under_asgi_too(asker: CheckedClient, settings: Any) -> None:
+def test_confirmation_runs_a_call_once_under_asgi(asker: CheckedClient, settings: Any) -> None:
     serve(settings, wipe, awipe, confirm=True, asynchronous=True)
     for name in ("wipe", "awipe"):
         RUNS.clear()
@@ -143,7 +141,7 @@ def test_a_yes_runs_a_call_once_under_asgi_too(asker: CheckedClient, settings: A
         assert "been used already" in refused(asker, state, name=name)
 
 
-def test_a_tool_that_raises_its_own_question_does_not_pass_for_the_yes(
+def test_tools_own_question_does_not_count_as_confirmation(
     asker: CheckedClient, settings: Any
 ) -> None:
     def nosy(context: Context) -> str:
@@ -169,7 +167,7 @@ def test_a_tool_that_raises_its_own_question_does_not_pass_for_the_yes(
         assert "been used already" in refused(asker, used, **params)
 
 
-def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> None:
+def test_failed_call_consumes_its_confirmation(asker: CheckedClient, settings: Any) -> None:
     def broken() -> None:
         """Fail."""
         raise RuntimeError
@@ -182,7 +180,7 @@ def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> 
 
 
 class Robot:
-    """Who calls, as a site's own authentication may have it: no user of the database."""
+    """A caller of custom authentication that is not a user of the database."""
 
     pk, is_authenticated, is_active = 7, True, True
 
@@ -194,14 +192,14 @@ class Robot:
 
 
 @pytest.mark.parametrize("capabilities", [{}, FORM])
-def test_who_is_no_user_of_the_site_cannot_be_asked(capabilities: Any) -> None:
+def test_non_user_caller_cannot_be_asked(capabilities: Any) -> None:
     result = call(CheckedClient(user=Robot(), capabilities=capabilities), inputResponses=YES)
     assert "Call it with the credential of a user" in text_of(result)
     assert (RUNS, PendingCall.objects.count()) == ([], 0)
 
 
 @pytest.mark.parametrize("capabilities", [{}, FORM])
-def test_who_is_nobody_cannot_be_asked(capabilities: Any, settings: Any) -> None:
+def test_anonymous_caller_cannot_be_asked(capabilities: Any, settings: Any) -> None:
     serve(settings, wipe, confirm=True, public=True)
     set_tool("wipe")
     result = call(CheckedClient(capabilities=capabilities), inputResponses=YES)
@@ -209,7 +207,7 @@ def test_who_is_nobody_cannot_be_asked(capabilities: Any, settings: Any) -> None
     assert (RUNS, PendingCall.objects.count()) == ([], 0)
 
 
-def test_wrong_arguments_are_told_before_anybody_is_asked(asker: CheckedClient) -> None:
+def test_invalid_arguments_are_refused_before_the_question(asker: CheckedClient) -> None:
     assert text_of(call(asker, arguments={})) == "/name: is required and was not sent"
 
 
@@ -226,9 +224,7 @@ def test_arguments_are_checked_once_for_each_request(
     assert len(CHECKED) == 3
 
 
-def test_only_another_persons_yes_counts_where_the_site_wants_it(
-    asker: CheckedClient, settings: Any
-) -> None:
+def test_four_eyes_requires_another_person(asker: CheckedClient, settings: Any) -> None:
     state = state_of(asker)
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     for params in ({}, {"inputResponses": YES}, {"inputResponses": YES, "requestState": state}):
@@ -238,7 +234,7 @@ def test_only_another_persons_yes_counts_where_the_site_wants_it(
     assert (RUNS, PendingCall.objects.get().status) == ([], "waiting")
 
 
-def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient, user: Any) -> None:
+def test_form_does_not_override_a_refusal_in_the_queue(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
@@ -246,9 +242,7 @@ def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient,
     assert RUNS == []
 
 
-def test_a_no_of_the_very_moment_is_not_overruled_in_a_form(
-    asker: CheckedClient, user: Any
-) -> None:
+def test_concurrent_refusal_is_not_overridden_in_a_form(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
     refusing: list[Any] = [PendingCall.objects.get()]
@@ -265,7 +259,9 @@ def test_a_no_of_the_very_moment_is_not_overruled_in_a_form(
     assert (RUNS, refusing, PendingCall.objects.get().status) == ([], [], "refused")
 
 
-def test_the_owner_can_have_any_tool_ask(asker: CheckedClient, settings: Any) -> None:
+def test_administrator_can_require_confirmation_of_any_tool(
+    asker: CheckedClient, settings: Any
+) -> None:
     def plain() -> str:
         """Do it."""
         return Group.objects.create(name="done").name
@@ -287,16 +283,14 @@ def hourly(settings: Any) -> Iterator[None]:
     cache.clear()
 
 
-def test_a_question_and_its_answer_count_once(asker: CheckedClient, hourly: None) -> None:
+def test_question_and_answer_count_once(asker: CheckedClient, hourly: None) -> None:
     state = state_of(asker)
     assert not call(asker, inputResponses=YES, requestState=state)["isError"]
     assert RUNS == [("all", 1)]
     assert "Too many calls" in text_of(call(asker))
 
 
-def test_a_call_that_waited_and_its_repetition_count_once(
-    modern: CheckedClient, hourly: None
-) -> None:
+def test_queued_call_and_its_repetition_count_once(modern: CheckedClient, hourly: None) -> None:
     assert "requires a person's approval" in text_of(call(modern))
     row = PendingCall.objects.get()
     row.decide(using="default", status="approved")
@@ -305,16 +299,14 @@ def test_a_call_that_waited_and_its_repetition_count_once(
     assert "Too many calls" in text_of(call(modern))
 
 
-def test_a_question_over_the_rate_is_not_asked(asker: CheckedClient, hourly: None) -> None:
+def test_rate_limited_call_is_not_asked_about(asker: CheckedClient, hourly: None) -> None:
     state_of(asker)
     assert "Too many calls" in text_of(call(asker))
     assert "Too many calls" in text_of(call(asker, arguments={"name": 5}))
     assert "Too many calls" in text_of(call(asker, requestState="forged"))
 
 
-def test_a_state_that_is_not_of_the_call_counts_as_a_call(
-    asker: CheckedClient, hourly: None
-) -> None:
+def test_invalid_state_counts_as_a_call(asker: CheckedClient, hourly: None) -> None:
     assert "Invalid requestState" in refused(asker, "forged")
     assert "Too many calls" in text_of(call(asker))
 
@@ -338,7 +330,7 @@ def test_questions_of_a_tool_and_their_answers_count_once(user: Any, settings: A
     assert "Too many calls" in text_of(call(client, "ask", arguments={}))
 
 
-def test_a_tool_cannot_swallow_its_question(asker: CheckedClient, settings: Any) -> None:
+def test_tool_cannot_suppress_its_question(asker: CheckedClient, settings: Any) -> None:
     def careful(context: Context) -> str:
         """Ask, in a try."""
         try:

@@ -1,4 +1,4 @@
-"""One endpoint, both eras: which of them a message is of, by its body and its version header."""
+"""One endpoint for both eras: a message's body and version header select the era."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
 def enveloped(version: Any = MODERN, **changes: Any) -> dict[str, Any]:
-    """A request in a modern envelope; a member of ``changes`` that is None is left out of it."""
+    """Return a request in a modern envelope; members of ``changes`` that are None are omitted."""
     meta = {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": version}
     meta.update({f"io.modelcontextprotocol/{name}": value for name, value in changes.items()})
     kept = {name: value for name, value in meta.items() if value is not None}
@@ -34,8 +34,8 @@ NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 RESPONSE = {"jsonrpc": "2.0", "id": 1, "result": {}}
 BAD_IDS = (None, True, 1.5, [])
 
-# What is sent, at which versions in the header, and the era that answers or the refusal: status,
-# code, and the id that is echoed.
+# The message sent, the versions in the header, and the era that answers or the refusal: status,
+# code, and the echoed id.
 TABLE: list[tuple[str, Any, list[str | None], Any]] = [
     ("no JSON", "{", ANY, (400, -32700, None)),
     ("batch", [LIST, NOTIFICATION], [None, "2025-03-26"], "batch"),
@@ -142,7 +142,7 @@ def send(body: Any, version: str | None) -> Any:
 )
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(("body", "version", "outcome"), ROWS)
-def test_body_and_header_decide_what_answers(body: Any, version: str | None, outcome: Any) -> None:
+def test_body_and_header_select_the_era(body: Any, version: str | None, outcome: Any) -> None:
     response = send(body, version)
     if isinstance(outcome, tuple):
         refused(response, outcome[0], outcome[1], id=outcome[2])
@@ -157,7 +157,7 @@ def test_body_and_header_decide_what_answers(body: Any, version: str | None, out
 
 
 @pytest.mark.requirement("version.unsupported")
-def test_unsupported_version_is_answered_with_those_that_discover_names() -> None:
+def test_unsupported_version_error_lists_supported_versions() -> None:
     discovered = answered(send({**enveloped(), "method": "server/discover"}, MODERN))
     for body in (LIST, enveloped(UNKNOWN)):
         error = refused(send(body, UNKNOWN), 400, -32022, id=1)
@@ -178,7 +178,7 @@ FAULTS: dict[str, tuple[dict[str, Any], dict[str, str | None], tuple[int, int]]]
 
 
 def faulty(*faults: str) -> Any:
-    """The answer to a call of ``add`` with those faults, of which an earlier one wins."""
+    """Return the answer to a call of ``add`` with those faults, of which an earlier one wins."""
     parts: dict[str, Any] = {"version": MODERN, "method": "tools/call", "name": "add"}
     sent = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "add"}
     for fault in reversed(faults):
@@ -194,7 +194,7 @@ def faulty(*faults: str) -> Any:
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(("first", "second"), list(itertools.combinations(FAULTS, 2)))
-def test_of_two_faults_the_earlier_one_is_answered(first: str, second: str) -> None:
+def test_earlier_of_two_faults_is_answered(first: str, second: str) -> None:
     status, code = FAULTS[first][2]
     refused(faulty(first, second), status, code, id=1)
 
@@ -202,7 +202,7 @@ def test_of_two_faults_the_earlier_one_is_answered(first: str, second: str) -> N
 @pytest.mark.requirement("error.meaning")
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_alone_has_its_own_answer(fault: str) -> None:
+def test_each_fault_has_its_own_answer(fault: str) -> None:
     status, code = FAULTS[fault][2]
     if fault == "arguments":
         assert answered(faulty(fault))["isError"]

@@ -40,7 +40,7 @@ def raising(exception: BaseException) -> Callable[[], None]:
 
 
 def reference_in(text: str) -> str:
-    """The reference id that a model reads of a fault."""
+    """Return the reference id that a model reads of a fault."""
     found = re.search(r"reference ([0-9a-f]{8,})", text)
     assert found is not None, text
     return found[1]
@@ -76,7 +76,7 @@ def reference_in(text: str) -> str:
     ],
     ids=label,
 )
-def test_text_that_is_meant_for_callers_reaches_the_model(
+def test_texts_for_callers_reach_the_model(
     exception: Exception, text: str, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, raising(exception))
@@ -121,7 +121,7 @@ UNEXPECTED = [
 @pytest.mark.parametrize("exception", UNEXPECTED, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("debug", [False, True], ids=["", "DEBUG"])
-def test_what_is_not_meant_for_callers_is_in_the_log_alone(
+def test_unexpected_exceptions_are_only_logged(
     exception: BaseException,
     asynchronous: bool,
     debug: bool,
@@ -142,7 +142,7 @@ def test_what_is_not_meant_for_callers_is_in_the_log_alone(
 
 @pytest.mark.parametrize("exception", UNEXPECTED, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_coroutine_function_fails_no_differently(
+def test_coroutine_function_fails_the_same_way(
     exception: BaseException, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     async def fail() -> None:
@@ -154,7 +154,7 @@ def test_coroutine_function_fails_no_differently(
 
 
 class GoneError(BaseException):
-    """No Exception, and none of Python's own."""
+    """A BaseException, and not one of Python's own."""
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ class GoneError(BaseException):
     [GeneratorExit(MARKER), GoneError(MARKER), BaseExceptionGroup("more", [GoneError(MARKER)])],
     ids=lambda each: type(each).__name__,
 )
-def test_nothing_that_a_coroutine_raises_ends_its_request(
+def test_base_exceptions_of_a_coroutine_are_answered(
     exception: BaseException, settings: Any
 ) -> None:
     async def fail() -> None:
@@ -178,14 +178,14 @@ def test_nothing_that_a_coroutine_raises_ends_its_request(
 
 
 class Never:
-    """Waits without an end, and without an event loop."""
+    """An awaitable that never ends, without an event loop."""
 
     def __await__(self) -> Iterator[None]:
         yield
 
 
-def test_a_call_that_python_closes_has_not_failed(settings: Any) -> None:
-    """As it does with what still waits when an event loop has ended."""
+def test_closed_coroutine_has_not_failed(settings: Any) -> None:
+    """Python closes coroutines that still wait when an event loop ends."""
     raised: list[BaseException] = []
 
     async def wait() -> None:
@@ -199,7 +199,7 @@ def test_a_call_that_python_closes_has_not_failed(settings: Any) -> None:
         work = acall(served("wait"), {}, Context(user=None))
         while work.send(None) is not None:
             await asyncio.sleep(0.01)
-        # It would raise RuntimeError for a coroutine that goes on.
+        # ``close()`` would raise RuntimeError for a coroutine that continues.
         work.close()
 
     settings.MCP_BRIDGE = {"AUDIT": None}
@@ -217,7 +217,7 @@ async def anext_of_nothing() -> int:
 
 
 @pytest.mark.parametrize("function", [next_of_nothing, anext_of_nothing])
-def test_stop_iteration_is_a_failure_like_any_other(
+def test_stop_iteration_is_an_ordinary_failure(
     function: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function)
@@ -225,7 +225,7 @@ def test_stop_iteration_is_a_failure_like_any_other(
 
 
 @pytest.mark.parametrize("function", [next_of_nothing, anext_of_nothing])
-def test_stop_iteration_does_not_hold_an_asynchronous_request(function: Any, settings: Any) -> None:
+def test_stop_iteration_does_not_hang_an_async_request(function: Any, settings: Any) -> None:
     serve(settings, function, asynchronous=True, public=True)
     client = CheckedClient()
     message = client.message("tools/call", name=function.__name__)
@@ -242,7 +242,7 @@ def test_stop_iteration_does_not_hold_an_asynchronous_request(function: Any, set
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("is_coroutine", [False, True], ids=["function", "coroutine"])
-def test_nothing_that_a_tool_raises_ends_the_thread_of_its_request(
+def test_base_exceptions_of_tools_do_not_end_threads(
     kind: type[BaseException], is_coroutine: bool, settings: Any
 ) -> None:
     async def afail() -> None:
@@ -258,12 +258,12 @@ def test_nothing_that_a_tool_raises_ends_the_thread_of_its_request(
         finally:
             connections.close_all()
 
-    # A server with threads would end its process, and with it the calls of everybody else.
+    # A threaded server would end its process, and with it the calls of all other clients.
     with ThreadPoolExecutor(1) as pool:
         assert reference_in(text_of(pool.submit(call).result(timeout=5)))
 
 
-def test_a_coroutine_that_interrupts_does_not_end_its_event_loop(settings: Any) -> None:
+def test_interrupting_coroutine_does_not_end_the_event_loop(settings: Any) -> None:
     async def fail() -> None:
         raise KeyboardInterrupt(MARKER)
 
@@ -272,18 +272,18 @@ def test_a_coroutine_that_interrupts_does_not_end_its_event_loop(settings: Any) 
     assert reference_in(text_of(CheckedClient().call_tool("fail")))
 
 
-def test_who_stops_a_command_stops_a_tool_that_it_runs(settings: Any) -> None:
+def test_interrupting_a_command_stops_its_tool(settings: Any) -> None:
     serve(settings, raising(KeyboardInterrupt()), public=True, read_only=True)
     with pytest.raises(KeyboardInterrupt):
         CheckedClient().call_tool("fail")
 
 
-def test_every_failure_has_a_reference_of_its_own(modern: CheckedClient) -> None:
+def test_every_failure_has_a_unique_reference(modern: CheckedClient) -> None:
     texts = [text_of(modern.call_tool("fail", {"how": "bug"})) for _ in range(3)]
     assert len({reference_in(text) for text in texts}) == 3
 
 
-def test_a_line_break_in_what_is_raised_forges_no_log_line(
+def test_line_breaks_in_exceptions_are_escaped_in_logs(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve(settings, raising(RuntimeError("x\nERROR forged")))
@@ -291,7 +291,7 @@ def test_a_line_break_in_what_is_raised_forges_no_log_line(
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
 
-def test_endless_recursion_is_a_failure(modern: CheckedClient, settings: Any) -> None:
+def test_infinite_recursion_is_a_failure(modern: CheckedClient, settings: Any) -> None:
     def endless() -> int:
         return endless()
 
@@ -299,7 +299,7 @@ def test_endless_recursion_is_a_failure(modern: CheckedClient, settings: Any) ->
     assert reference_in(text_of(modern.call_tool("endless")))
 
 
-def test_type_error_in_the_body_is_a_failure_and_no_matter_of_parameters(
+def test_type_error_in_the_body_is_an_ordinary_failure(
     client: CheckedClient,
 ) -> None:
     result = client.call_tool("type_error")
@@ -309,7 +309,7 @@ def test_type_error_in_the_body_is_a_failure_and_no_matter_of_parameters(
 
 
 @pytest.mark.parametrize("name", ["echo", "add", "fail", "no\r\nERROR forged", "unmarked"])
-def test_what_a_client_does_wrong_is_no_error_of_the_site(
+def test_client_errors_are_not_logged_as_errors(
     name: str, legacy: CheckedClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -321,12 +321,12 @@ def test_what_a_client_does_wrong_is_no_error_of_the_site(
     assert "\nERROR forged" not in caplog.text
 
 
-def test_a_tool_works_again_after_it_failed(modern: CheckedClient) -> None:
+def test_tool_works_again_after_a_failure(modern: CheckedClient) -> None:
     modern.call_tool("fail", {"how": "exit"})
     assert modern.call_tool("add", {"a": 1})["isError"] is False
 
 
-def test_the_text_of_a_librarys_notimplementederror_stays_in_the_log(
+def test_librarys_not_implemented_error_is_only_logged(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def later() -> None:

@@ -1,4 +1,4 @@
-"""How a client and the site meet: ``initialize`` and ``ping``, or ``server/discover``."""
+"""The handshake of client and site: ``initialize`` and ``ping``, or ``server/discover``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ME = {"name": "probe", "version": "1"}
 
 
 def initialize(version: Any = "2025-11-25", header: str | None = None, **params: Any) -> Any:
-    """The HTTP response to an initialize."""
+    """Return the HTTP response to an initialize."""
     client = caller("2025-11-25")
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": ME, **params}
     text = compact(message(client, "initialize", **params))
@@ -39,7 +39,7 @@ def discover() -> dict[str, Any]:
 
 @pytest.mark.requirement("initialize.same-version")
 @pytest.mark.parametrize("version", LEGACY)
-def test_version_that_is_served_is_agreed_to(version: str) -> None:
+def test_supported_version_is_accepted(version: str) -> None:
     result = answered(initialize(version))
     assert result["protocolVersion"] == version
     validate_server_result("initialize", version, result)
@@ -49,21 +49,19 @@ def test_version_that_is_served_is_agreed_to(version: str) -> None:
 @pytest.mark.parametrize(
     "version", ["2026-07-28", "1900-01-01", "2099-12-31", "latest", "", " 2025-06-18", "x" * 10**5]
 )
-def test_any_other_version_is_answered_with_the_latest_legacy_one(version: str) -> None:
+def test_other_versions_are_answered_with_the_latest_legacy(version: str) -> None:
     assert answered(initialize(version))["protocolVersion"] == "2025-11-25"
 
 
 @pytest.mark.requirement("version.legacy")
 @pytest.mark.parametrize("header", [None, *LEGACY, "2026-07-28", "1900-01-01", ""])
-def test_initialize_is_answered_whatever_the_header_says(header: str | None) -> None:
+def test_initialize_ignores_the_version_header(header: str | None) -> None:
     assert answered(initialize("2025-03-26", header))["protocolVersion"] == "2025-03-26"
 
 
 @pytest.mark.requirement("initialize.answered", "initialize.version-kept", "tools.capability")
 @pytest.mark.parametrize("version", LEGACY)
-def test_handshake_tells_who_answers_and_nothing_of_a_later_era(
-    version: str, settings: Any
-) -> None:
+def test_handshake_has_no_members_of_later_eras(version: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {"SERVER_INFO": {"name": "site", "version": "3"}}
     response = initialize(version)
     assert answered(response) == {
@@ -74,7 +72,7 @@ def test_handshake_tells_who_answers_and_nothing_of_a_later_era(
     assert "Mcp-Session-Id" not in response.headers
 
 
-def test_server_has_a_name_and_a_version_without_any_setting(settings: Any) -> None:
+def test_server_has_a_default_name_and_version(settings: Any) -> None:
     settings.MCP_BRIDGE = {}
     named = answered(initialize())["serverInfo"]
     assert all(isinstance(named[key], str) and named[key] for key in ("name", "version"))
@@ -91,7 +89,7 @@ def test_lazy_texts_of_the_setting_are_rendered(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_setting_that_is_no_json_is_a_failure_in_json(revision: str, settings: Any) -> None:
+def test_non_json_setting_is_a_json_error(revision: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {"SERVER_INFO": {"name": "site", "version": object()}}
     client = caller(revision)
     method = "server/discover" if client.revision.modern else "initialize"
@@ -99,24 +97,24 @@ def test_setting_that_is_no_json_is_a_failure_in_json(revision: str, settings: A
     refused(client.send(body, headers(client, method)), 200, -32603, id=1)
 
 
-def test_instructions_are_told_in_both_eras(settings: Any) -> None:
+def test_instructions_are_sent_in_both_eras(settings: Any) -> None:
     settings.MCP_BRIDGE = {"INSTRUCTIONS": "Ask first."}
     assert answered(initialize())["instructions"] == discover()["instructions"] == "Ask first."
 
 
 @pytest.mark.parametrize("version", [None, 20251125, True, [], {}, ["2025-11-25"]])
-def test_version_that_is_no_string_is_invalid(version: Any) -> None:
+def test_non_string_version_is_invalid(version: Any) -> None:
     refused(initialize(version), 200, -32602, id=1)
 
 
 @pytest.mark.parametrize("member", ["capabilities", "clientInfo"])
 @pytest.mark.parametrize("value", [None, [], "x", 1, True])
-def test_what_a_client_says_of_itself_must_be_an_object(member: str, value: Any) -> None:
+def test_client_info_must_be_an_object(member: str, value: Any) -> None:
     refused(initialize(**{member: value}), 200, -32602, id=1)
 
 
 @pytest.mark.parametrize("params", [{}, {"protocolVersion": "2025-11-25"}])
-def test_handshake_of_few_words_is_no_crash(params: dict[str, Any]) -> None:
+def test_minimal_handshake_does_not_crash(params: dict[str, Any]) -> None:
     client = caller("2025-11-25")
     response = client.send(compact(message(client, "initialize", **params)).encode())
     answer = wire.strict(response.content)
@@ -129,7 +127,7 @@ def test_unknown_members_are_tolerated() -> None:
 
 @pytest.mark.requirement("legacy.ping", "state.none-of-connections")
 @pytest.mark.parametrize("version", LEGACY)
-def test_ping_is_answered_by_an_empty_object_before_any_handshake(version: str) -> None:
+def test_ping_works_before_the_handshake(version: str) -> None:
     client = caller(version)
     response = client.send(compact(message(client, "ping", id="p")).encode(), headers(client))
     assert answered(response, id="p") == {}
@@ -159,7 +157,7 @@ def test_notification_is_accepted_and_never_answered(version: str | None, method
     "meta.server-info",
     "cache.hints",
 )
-def test_discovery_says_what_is_served() -> None:
+def test_discovery_lists_what_is_served() -> None:
     result = discover()
     assert result.pop("_meta")["io.modelcontextprotocol/serverInfo"]["name"]
     assert result == {
@@ -181,7 +179,7 @@ def test_time_to_live_is_an_integer_of_milliseconds(seconds: Any, ttl: int, sett
 
 
 @pytest.mark.requirement("meta.client-info-optional")
-def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
+def test_discovery_requires_only_the_envelope() -> None:
     client = caller()
     text = compact({**message(client, "server/discover"), "params": {"_meta": wire.ENVELOPE}})
     assert answered(client.send(text.encode(), headers(client, "server/discover")))
@@ -205,7 +203,7 @@ def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
         ("tasks/get", {"taskId": "a"}),
     ],
 )
-def test_what_is_not_offered_is_not_found(
+def test_unsupported_methods_are_not_found(
     revision: str, method: str, params: dict[str, Any]
 ) -> None:
     client = caller(revision)
@@ -217,7 +215,7 @@ def test_what_is_not_offered_is_not_found(
 @pytest.mark.requirement("http.session-ignored", "security.no-session-auth")
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize("session", ["fixed-by-another", "x" * 5000, "é", ""])
-def test_session_is_neither_begun_nor_adopted(revision: str, session: str) -> None:
+def test_sessions_are_neither_started_nor_adopted(revision: str, session: str) -> None:
     client = caller(revision)
     sent = headers(client, Mcp_Session_Id=session, Last_Event_ID="5")
     response = client.send(wire.good(client).encode(), sent)

@@ -18,11 +18,11 @@ def names(client: CheckedClient) -> list[str]:
 
 
 @pytest.mark.requirement("tools.list", "tools.order")
-def test_exactly_the_marked_procedures_are_listed_in_order(client: CheckedClient) -> None:
+def test_only_marked_procedures_are_listed_in_order(client: CheckedClient) -> None:
     assert names(client) == TOOLS
 
 
-def test_pages_hold_every_tool_once(client: CheckedClient, settings: Any) -> None:
+def test_pages_contain_every_tool_once(client: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGE_SIZE": 3}
     assert names(client) == TOOLS
 
@@ -33,13 +33,13 @@ def test_last_page_has_no_cursor(client: CheckedClient, settings: Any) -> None:
     assert "nextCursor" not in client.post("tools/list")
 
 
-def test_cursor_of_a_tool_that_is_gone_still_holds(client: CheckedClient) -> None:
+def test_cursor_of_a_removed_tool_remains_valid(client: CheckedClient) -> None:
     result = client.post("tools/list", cursor=pagination.after("echp"))
     assert result["tools"][0]["name"] == "fail"
 
 
 @pytest.mark.parametrize("cursor", ["Mg", "Mg=="])
-def test_offset_is_understood_as_a_cursor(client: CheckedClient, cursor: str) -> None:
+def test_offset_is_accepted_as_a_cursor(client: CheckedClient, cursor: str) -> None:
     result = client.post("tools/list", cursor=cursor)
     assert [tool["name"] for tool in result["tools"]] == TOOLS[2:]
 
@@ -50,7 +50,7 @@ def test_offset_is_understood_as_a_cursor(client: CheckedClient, cursor: str) ->
     ["", "?", "LTE", "KzE", "NV8w", "Pg", "PgA", "PiA", "PnAANDk", "é", 3, {}, ["Mg"]]
     + ["A" * 9999],
 )
-def test_other_cursors_are_refused_and_never_page_one(client: CheckedClient, cursor: Any) -> None:
+def test_invalid_cursors_are_refused(client: CheckedClient, cursor: Any) -> None:
     with pytest.raises(MCPError, match="Invalid cursor") as raised:
         client.post("tools/list", cursor=cursor)
     assert raised.value.error["code"] == -32602
@@ -67,7 +67,7 @@ def test_cursor_of_null_is_absent_in_legacy_eras_only(client: CheckedClient) -> 
 
 
 @pytest.mark.parametrize("offset", [len(TOOLS), len(TOOLS) + 1, 999_999_999])
-def test_offset_at_or_beyond_the_end_is_an_empty_page(client: CheckedClient, offset: int) -> None:
+def test_offset_beyond_the_end_is_an_empty_page(client: CheckedClient, offset: int) -> None:
     cursor = base64.urlsafe_b64encode(str(offset).encode()).decode()
     result = client.post("tools/list", cursor=cursor)
     assert result["tools"] == []
@@ -75,13 +75,13 @@ def test_offset_at_or_beyond_the_end_is_an_empty_page(client: CheckedClient, off
 
 
 @pytest.mark.requirement("cache.hints", "cache.private")
-def test_modern_list_says_how_long_it_holds_and_for_whom(modern: CheckedClient) -> None:
+def test_modern_list_has_ttl_and_scope(modern: CheckedClient) -> None:
     result = modern.post("tools/list")
     assert (result["ttlMs"], result["cacheScope"]) == (300_000, "private")
     assert result["resultType"] == "complete"
 
 
-def test_legacy_list_has_no_modern_member(legacy: CheckedClient) -> None:
+def test_legacy_list_has_no_modern_members(legacy: CheckedClient) -> None:
     assert set(legacy.post("tools/list")) == {"tools"}
 
 
@@ -92,7 +92,7 @@ def test_tool_shows_the_members_of_its_revision(client: CheckedClient) -> None:
     assert ("title" in echo) == ("title" in client.revision.tool_fields)
 
 
-def test_hints_reach_the_client_whether_true_or_false(modern: CheckedClient) -> None:
+def test_true_and_false_hints_are_listed(modern: CheckedClient) -> None:
     tools = {tool["name"]: tool for tool in modern.list_tools()}
     assert tools["add"]["annotations"] == {
         "readOnlyHint": True,

@@ -1,4 +1,4 @@
-"""Null for an optional parameter whose schema has no null is read as left out."""
+"""Null for an optional parameter counts as omitted if its schema does not allow null."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Point:
     ids=label,
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_null_for_an_optional_parameter_is_left_out(
+def test_null_for_an_optional_parameter_is_dropped(
     hint: Any, default: Any, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     def take(value=default, other: int = 0):  # type: ignore[no-untyped-def]
@@ -61,7 +61,7 @@ def test_null_for_an_optional_parameter_is_left_out(
     assert modern.list_tools() == before
 
 
-def test_null_that_the_schema_has_is_null(modern: CheckedClient, settings: Any) -> None:
+def test_null_allowed_by_the_schema_is_kept(modern: CheckedClient, settings: Any) -> None:
     def take(value: int | None = 5, anything: Any = 5, nothing: None = None) -> None:
         """Take values."""
         received.append({"value": value, "anything": anything})
@@ -103,7 +103,7 @@ SCHEMA = {
 }
 
 
-def test_nulls_are_left_out_by_a_schema_by_hand(modern: CheckedClient, settings: Any) -> None:
+def test_nulls_are_dropped_with_an_explicit_schema(modern: CheckedClient, settings: Any) -> None:
     def take(needed: str, **others: Any) -> None:
         """Take values."""
         received.append({"needed": needed, **others})
@@ -115,7 +115,7 @@ def test_nulls_are_left_out_by_a_schema_by_hand(modern: CheckedClient, settings:
     assert errors_of(modern.call_tool("take", {"needed": None})) == [("/needed", "type")]
 
 
-def test_nulls_are_left_out_of_an_operation(modern: CheckedClient, settings: Any) -> None:
+def test_nulls_are_dropped_from_operations(modern: CheckedClient, settings: Any) -> None:
     api = NinjaAPI(urls_namespace="nulls")
 
     @mcp_tool

@@ -1,4 +1,4 @@
-"""Pages are cut by bytes, and kept by what a caller may see: nobody is shown another one's."""
+"""Pages are bounded by bytes and cached by access rules, never shared between unequal callers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def named(numbers: Any) -> list[str]:
 
 
 def pages(client: CheckedClient) -> list[list[dict[str, Any]]]:
-    """The tools of each page."""
+    """Return the tools of each page."""
     result = client.post("tools/list")
     found = [result["tools"]]
     while "nextCursor" in result:
@@ -52,7 +52,7 @@ def size(tool: dict[str, Any]) -> int:
     return len(json.dumps(tool, separators=(",", ":")))
 
 
-def test_a_thousand_ordinary_tools_are_one_page(settings: Any, modern: CheckedClient) -> None:
+def test_thousand_ordinary_tools_fit_one_page(settings: Any, modern: CheckedClient) -> None:
     def search(name: str, tags: list[str], limit: int = 10, draft: bool = True) -> dict[str, int]:
         """Search a section by name, with tags, a limit, and drafts or not."""
         return {}
@@ -65,9 +65,7 @@ def test_a_thousand_ordinary_tools_are_one_page(settings: Any, modern: CheckedCl
     assert len(page) == 1000
 
 
-def test_a_page_has_no_more_bytes_of_definitions_than_it_may(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_page_size_in_bytes_is_bounded(settings: Any, modern: CheckedClient) -> None:
     serve(settings, *(numbered(number, "Give. " * number) for number in range(40)))
     (whole,) = pages(modern)
     settings.MCP_BRIDGE = {"PAGE_BYTES": 1000}
@@ -81,9 +79,7 @@ def test_a_page_has_no_more_bytes_of_definitions_than_it_may(
     assert all(one + other > 1000 for one, other in zip(sizes, following, strict=False))
 
 
-def test_a_tool_that_is_larger_than_a_page_has_a_page_of_its_own(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_oversized_tool_has_its_own_page(settings: Any, modern: CheckedClient) -> None:
     texts = ["Give.", "Give.", "Give. " * 500, "Give.", "Give."]
     serve(settings, *map(numbered, range(5), texts))
     settings.MCP_BRIDGE = {"PAGE_BYTES": 800}
@@ -92,7 +88,7 @@ def test_a_tool_that_is_larger_than_a_page_has_a_page_of_its_own(
 
 
 @pytest.mark.parametrize("limits", [{"PAGE_SIZE": 2}, {"PAGE_SIZE": 2, "PAGE_BYTES": 10**6}])
-def test_a_page_has_no_more_tools_than_it_may(
+def test_number_of_tools_per_page_is_bounded(
     limits: dict[str, int], settings: Any, modern: CheckedClient
 ) -> None:
     serve(settings, *map(numbered, range(5)))
@@ -102,7 +98,7 @@ def test_a_page_has_no_more_tools_than_it_may(
 
 @pytest.mark.requirement("pages.stable", "cache.same-scope")
 @pytest.mark.parametrize("limits", [{"PAGE_SIZE": 3}, {"PAGE_BYTES": 500}])
-def test_a_walk_gives_each_tool_once_while_others_are_toggled(
+def test_paging_lists_each_tool_once_during_changes(
     limits: dict[str, int], settings: Any, modern: CheckedClient
 ) -> None:
     settings.MCP_BRIDGE = limits
@@ -129,7 +125,7 @@ def test_a_walk_gives_each_tool_once_while_others_are_toggled(
 
 
 @pytest.mark.requirement("tools.list")
-def test_each_caller_is_listed_what_it_may_use(settings: Any) -> None:
+def test_callers_are_listed_only_usable_tools(settings: Any) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600, "ALLOW_ANONYMOUS": True}
     server = RpcServer(register_system_procedures=False)
     needs: list[dict[str, Any]] = [
@@ -153,7 +149,7 @@ def test_each_caller_is_listed_what_it_may_use(settings: Any) -> None:
         ]
 
 
-def test_a_permission_or_a_group_that_changes_changes_the_next_page(settings: Any) -> None:
+def test_permission_changes_apply_to_the_next_page(settings: Any) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     serve(settings, numbered(0), permissions="auth.add_group")
     user = User.objects.create_user("ada")
@@ -185,7 +181,7 @@ class FilteringPolicy(AccessPolicy):
 
 @pytest.mark.parametrize("policy", [EvenPolicy, FilteringPolicy])
 @pytest.mark.parametrize("limits", [{}, {"PAGE_SIZE": 2}, {"PAGE_BYTES": 300}])
-def test_a_policy_of_the_sites_own_is_asked_of_each_tool(
+def test_custom_policy_is_checked_for_each_tool(
     limits: dict[str, int], policy: type, settings: Any, modern: CheckedClient
 ) -> None:
     path = f"{__name__}.{policy.__name__}"
@@ -194,9 +190,7 @@ def test_a_policy_of_the_sites_own_is_asked_of_each_tool(
     assert listed(modern) == named([0, 2, 4, 6, 8])
 
 
-def test_the_auth_of_a_procedure_is_asked_in_each_request(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_procedure_auth_is_checked_in_each_request(settings: Any, modern: CheckedClient) -> None:
     asked: list[str] = []
 
     def may(name: str) -> Callable[[Any], bool]:
@@ -215,7 +209,7 @@ def test_the_auth_of_a_procedure_is_asked_in_each_request(
     assert listed(modern) == []
 
 
-def test_a_token_that_is_limited_to_tools_lists_these(settings: Any, user: Any) -> None:
+def test_limited_token_lists_only_its_tools(settings: Any, user: Any) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600, "PAGE_SIZE": 2}
     serve(settings, *map(numbered, range(9)))
     limited = Token.objects.issue(user=user, name="some", expires_at=None, tools=named([1, 4, 7]))
@@ -225,7 +219,7 @@ def test_a_token_that_is_limited_to_tools_lists_these(settings: Any, user: Any) 
         assert listed(CheckedClient(token=limited[1])) == named([1, 4, 7])
 
 
-def test_cursors_that_no_page_gave_are_not_kept(settings: Any, modern: CheckedClient) -> None:
+def test_invented_cursors_are_not_cached(settings: Any, modern: CheckedClient) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     serve(settings, *map(numbered, range(3)))
     snapshot = registry.snapshot
@@ -243,13 +237,13 @@ def test_cursors_that_no_page_gave_are_not_kept(settings: Any, modern: CheckedCl
     assert (kept(), registry.snapshot) == (before, snapshot)
 
 
-def test_what_is_kept_is_bounded_by_bytes(settings: Any, modern: CheckedClient) -> None:
+def test_page_cache_is_bounded_by_bytes(settings: Any, modern: CheckedClient) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     serve(settings, *(numbered(number, "Give. " * 40_000) for number in range(10)))
     snapshot = registry.snapshot
     rule = next(iter(snapshot)).access
     for number in range(30):
-        # Of as many kinds of callers, each of whom may use all of them.
+        # Each round is another kind of caller, who may use all tools.
         rules = frozenset({rule, AccessRule(permissions=(f"auth.kind_{number}",))})
         assert len(snapshot.page("tool", rules, None, LATEST).features) == 2
         snapshot.page("tool", rules, "give_01", LATEST)

@@ -1,4 +1,4 @@
-"""Every kind of user, every kind of tool, every way to it: one answer."""
+"""Every kind of user and tool has the same answer over every interface."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def make_user(kind: str) -> Any:
 
 
 def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str], bytes]:
-    """Whether the call ran, and all that its caller gets to see but for the name."""
+    """Return whether the call ran, and all that its caller gets to see but for the name."""
     try:
         client.call_tool(name)
         ran = True
@@ -108,9 +108,7 @@ def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str],
 
 @pytest.mark.requirement("tools.access", "tools.list")
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "inactive"])
-def test_list_and_call_agree_and_a_refusal_is_that_of_an_unknown_name(
-    kind: str, revision: str
-) -> None:
+def test_list_and_call_agree_for_every_user(kind: str, revision: str) -> None:
     client = CheckedClient(user=make_user(kind), revision=revision)
     assert {tool["name"] for tool in client.list_tools()} == SEEN[kind]
     shown = client.http.get("/mcp/tools/list").json()["tools"]
@@ -124,7 +122,7 @@ def test_list_and_call_agree_and_a_refusal_is_that_of_an_unknown_name(
             assert answer(client, name) == unknown
 
 
-def test_a_credential_of_an_inactive_user_opens_nothing_whatever_its_class() -> None:
+def test_inactive_users_credentials_are_refused() -> None:
     powerful = get_user_model().objects.create_superuser("powerful", is_active=False)
     for user in (make_user("inactive"), powerful):
         for name in ("public", "unknown"):
@@ -132,7 +130,7 @@ def test_a_credential_of_an_inactive_user_opens_nothing_whatever_its_class() -> 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "anonymous"])
-def test_the_admin_shows_and_calls_the_tools_of_the_endpoint(kind: str, rf: Any) -> None:
+def test_admin_shows_and_calls_the_endpoints_tools(kind: str, rf: Any) -> None:
     user = make_user(kind)
     assert {tool.name for tool in visible(user)} == SEEN[kind]
     request = rf.post("/admin/")
@@ -143,10 +141,10 @@ def test_the_admin_shows_and_calls_the_tools_of_the_endpoint(kind: str, rf: Any)
 
 
 @pytest.mark.parametrize("kind", SEEN)
-def test_the_admin_says_of_each_tool_whether_it_is_seen_and_why_not(kind: str) -> None:
+def test_admin_preview_agrees_with_the_endpoint(kind: str) -> None:
     answers = Chosen(user=make_user(kind)).answers()
     assert {answer.entry.setting.name for answer in answers} == TOOLS.keys()
-    # Credentials of an inactive user are none, whatever the rules would say.
+    # Credentials of an inactive user are invalid, regardless of the rules.
     seen = set() if kind == "inactive" else SEEN[kind]
     assert {answer.entry.setting.name for answer in answers if answer.sees} == seen
     assert all(bool(answer.reason) is not answer.sees for answer in answers)
@@ -164,7 +162,7 @@ def test_the_admin_says_of_each_tool_whether_it_is_seen_and_why_not(kind: str) -
         assert reasons["group_limited"] == "Not in editors."
 
 
-def test_a_group_is_asked_by_the_same_rules() -> None:
+def test_groups_are_evaluated_by_the_same_rules() -> None:
     editors = Group.objects.get(name="editors")
     editors.permissions.add(Permission.objects.get(codename="add_group"))
     answers = {each.entry.setting.name: each for each in Chosen(group=editors).answers()}

@@ -1,4 +1,4 @@
-"""A precheck asks about a call's arguments before a person is asked, and before the tool runs."""
+"""A precheck validates a call's arguments before a person is asked and before the tool runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def asker(user: Any) -> CheckedClient:
 @pytest.mark.parametrize("precheck", [is_member, ais_member])
 @pytest.mark.parametrize("tool", ["edit", "aedit"])
 @pytest.mark.parametrize("confirm", [False, True])
-def test_what_a_precheck_raises_is_the_answer_and_nothing_is_asked_or_run(
+def test_precheck_error_is_returned_and_nothing_runs(
     confirm: bool, tool: str, precheck: Any, asynchronous: bool, asker: CheckedClient, settings: Any
 ) -> None:
     serve(settings, edit, aedit, confirm=confirm, precheck=precheck, asynchronous=asynchronous)
@@ -90,7 +90,7 @@ def test_what_a_precheck_raises_is_the_answer_and_nothing_is_asked_or_run(
 @BOTH
 @pytest.mark.parametrize("precheck", [is_member, ais_member])
 @pytest.mark.parametrize("tool", ["edit", "aedit"])
-def test_what_passes_runs(
+def test_call_passing_the_precheck_runs(
     tool: str, precheck: Any, asynchronous: bool, user: Any, press: Group, settings: Any
 ) -> None:
     user.groups.add(press)
@@ -99,7 +99,7 @@ def test_what_passes_runs(
     assert (result["isError"], ASKED, RUNS) == (False, ["press"], [("press", "x")])
 
 
-def test_it_is_asked_again_when_the_answer_comes(
+def test_precheck_runs_again_with_the_answer(
     asker: CheckedClient, user: Any, press: Group, settings: Any
 ) -> None:
     serve(settings, edit, confirm=True, precheck=is_member)
@@ -108,14 +108,14 @@ def test_it_is_asked_again_when_the_answer_comes(
     user.groups.clear()
     refused = call(asker, inputResponses=YES, requestState=state, **EDITED)
     assert (text_of(refused), RUNS) == ("You are not in press.", [])
-    # The yes is not used up.
+    # The confirmation is not consumed.
     assert not UsedState.objects.exists()
     user.groups.add(press)
     assert not call(asker, inputResponses=YES, requestState=state, **EDITED)["isError"]
     assert (ASKED, RUNS) == (["press"] * 3, [("press", "nothing")])
 
 
-def test_it_is_asked_again_before_an_approval_is_used(
+def test_precheck_runs_again_before_an_approval_is_used(
     modern: CheckedClient, user: Any, press: Group, settings: Any
 ) -> None:
     serve(settings, edit, confirm=True, precheck=is_member)
@@ -138,7 +138,7 @@ def test_arguments_are_checked_first(modern: CheckedClient, settings: Any) -> No
     assert (ASKED, RUNS, set(codes)) == ([], [], {ErrorCode.INVALID})
 
 
-def test_it_takes_any_of_the_tools_parameters_with_their_defaults(
+def test_precheck_receives_any_parameters_with_defaults(
     modern: CheckedClient, settings: Any
 ) -> None:
     def short(text: str) -> None:
@@ -157,7 +157,7 @@ def test_it_takes_any_of_the_tools_parameters_with_their_defaults(
     assert len(RUNS) == 3
 
 
-def test_it_may_take_the_context_of_the_rpc_server(modern: CheckedClient, settings: Any) -> None:
+def test_precheck_can_receive_the_rpc_context(modern: CheckedClient, settings: Any) -> None:
     def check(rpc: RpcRequestContext, word: str) -> None:
         ASKED.append((rpc.request.user.get_username(), rpc.auth_result, word))
 
@@ -177,7 +177,7 @@ def test_it_may_take_the_context_of_the_rpc_server(modern: CheckedClient, settin
 @pytest.mark.parametrize(
     ("returned", "is_error"), [(False, True), (None, False), (True, False), (0, False)]
 )
-def test_false_is_a_no(
+def test_precheck_returning_false_refuses(
     returned: object, is_error: bool, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, edit, precheck=lambda group: returned)
@@ -190,7 +190,7 @@ def test_false_is_a_no(
 @BOTH
 @pytest.mark.parametrize("tool", ["edit", "aedit"])
 @pytest.mark.django_db(transaction=True)
-def test_what_it_writes_is_undone(
+def test_writes_of_a_precheck_are_rolled_back(
     tool: str, asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     def write(group: Group) -> None:
@@ -211,7 +211,7 @@ class Fault(Exception):
 
 @pytest.mark.parametrize("how", ["raises", "asks", "exits"])
 @BOTH
-def test_an_error_in_it_is_logged_and_nothing_runs(
+def test_unexpected_precheck_error_is_logged_and_nothing_runs(
     how: str,
     asynchronous: bool,
     asker: CheckedClient,
@@ -235,7 +235,7 @@ def test_an_error_in_it_is_logged_and_nothing_runs(
     assert (record().outcome, record().error_code) == (Outcome.REFUSED, ErrorCode.INTERNAL_ERROR)
 
 
-def test_a_refusal_counts_as_a_call(user: Any, settings: Any) -> None:
+def test_precheck_refusal_counts_as_a_call(user: Any, settings: Any) -> None:
     cache.clear()
 
     def refuse(text: str) -> None:
@@ -249,14 +249,14 @@ def test_a_refusal_counts_as_a_call(user: Any, settings: Any) -> None:
         cache.clear()
 
 
-def test_a_trial_in_a_terminal_is_prechecked(user: Any, settings: Any, capsys: Any) -> None:
+def test_mcp_call_runs_the_precheck(user: Any, settings: Any, capsys: Any) -> None:
     serve(settings, edit, precheck=is_member)
     with pytest.raises(Exception, match="The result is an error"):
         call_command("mcp_call", "edit", '{"group": "press"}', user="ada")
     assert "You are not in press." in capsys.readouterr().out
 
 
-def test_a_precheck_that_takes_what_the_tool_does_not_leaves_the_tool_out(settings: Any) -> None:
+def test_precheck_with_unknown_parameters_withholds_the_tool(settings: Any) -> None:
     def check(article: object) -> None:
         """Never asked."""
 
@@ -268,7 +268,7 @@ def test_a_precheck_that_takes_what_the_tool_does_not_leaves_the_tool_out(settin
     assert list(registry.discovered.tools) == []
 
 
-def test_it_is_approved_and_not_sent(settings: Any) -> None:
+def test_precheck_is_part_of_approval_but_not_sent(settings: Any) -> None:
     definitions, sent = set(), []
     for precheck in (None, is_member):
         serve(settings, edit, precheck=precheck)
@@ -281,6 +281,6 @@ def test_it_is_approved_and_not_sent(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("precheck", ["is_member", 5, []])
-def test_a_precheck_is_a_function(precheck: Any) -> None:
+def test_precheck_must_be_a_function(precheck: Any) -> None:
     with pytest.raises(TypeError, match="precheck must be a function"):
         mcp_tool(precheck=precheck)

@@ -46,11 +46,11 @@ BLOCKS: dict[str, list[dict[str, Any]]] = {
     "mixed": [{"type": "text", "text": "words"}, {"type": "image", **PNG}],
     "result": [{"type": "text", "text": "whole"}],
 }
-# What stands for a block that a revision does not have.
+# Replacements of blocks that a revision does not support.
 INSTEAD = {("link", "2025-03-26"): [{"type": "text", "text": "A: https://example.com/a"}]}
 
 
-def test_content_blocks_go_out_as_they_are(client: CheckedClient) -> None:
+def test_content_blocks_are_sent_unchanged(client: CheckedClient) -> None:
     version = client.revision.version
     for kind, blocks in BLOCKS.items():
         result = client.call_tool("blocks", {"kind": kind})
@@ -58,7 +58,7 @@ def test_content_blocks_go_out_as_they_are(client: CheckedClient) -> None:
         assert (result["isError"], "structuredContent" in result) == (False, False)
 
 
-def test_sound_is_a_text_where_the_revision_has_none() -> None:
+def test_audio_is_text_in_revisions_without_it() -> None:
     result = CallToolResult(content=[AudioContent(b"RIFF", "audio/wav")])
     (block,) = json.loads(result.to_json(REVISIONS["2024-11-05"]))["content"]
     assert block["type"] == "text"
@@ -69,19 +69,17 @@ def test_meta_of_a_whole_result_is_kept(client: CheckedClient) -> None:
     assert client.call_tool("blocks", {"kind": "result"})["_meta"]["example.com/a"] == 1
 
 
-def test_an_error_by_hand_is_an_error(client: CheckedClient) -> None:
+def test_explicit_error_result_is_an_error(client: CheckedClient) -> None:
     result = client.call_tool("blocks", {"kind": "error"})
     assert (result["isError"], text_of(result)) == (True, "refused by hand")
 
 
-def test_an_error_by_hand_needs_nothing_of_what_the_hint_says(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_explicit_error_result_ignores_the_hint(modern: CheckedClient, settings: Any) -> None:
     serve(settings, giving(dict[str, int], CallToolResult.error("refused by hand")))
     assert text_of(modern.call_tool("give")) == "refused by hand"
 
 
-def test_no_blocks_are_no_blocks(modern: CheckedClient, settings: Any) -> None:
+def test_empty_block_list_has_no_content(modern: CheckedClient, settings: Any) -> None:
     serve(settings, giving(list[TextContent], []))
     result = modern.call_tool("give")
     assert result["content"] == []
@@ -128,7 +126,7 @@ SENT: list[Any] = [
     SENT,
     ids=label,
 )
-def test_result_is_text_and_structure(
+def test_result_is_text_and_structured_content(
     hint: Any, value: Any, text: str | None, structured: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, value))
@@ -154,7 +152,7 @@ def test_functions_of_both_kinds_work_under_both_views(
 
 
 @pytest.mark.requirement("tools.text-too", "initialize.version-kept")
-def test_structure_is_sent_where_the_revision_has_it(client: CheckedClient) -> None:
+def test_structured_content_is_sent_if_the_revision_supports_it(client: CheckedClient) -> None:
     result = client.call_tool("add", {"a": 1})
     assert text_of(result) == "2"
     if client.revision.version in WITH_STRUCTURE:
@@ -196,14 +194,14 @@ RUBBISH = [
 @pytest.mark.requirement("legacy.structured")
 @pytest.mark.parametrize(("hint", "value"), RUBBISH, ids=[str(n) for n in range(len(RUBBISH))])
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-def test_what_no_client_can_read_is_a_failure_of_the_tool(
+def test_unserialisable_result_is_a_tool_failure(
     hint: Any, value: Any, client: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, value))
     assert_fault(client.call_tool("give"))
 
 
-def test_what_holds_itself_is_a_failure_of_the_tool(modern: CheckedClient, settings: Any) -> None:
+def test_circular_result_is_a_tool_failure(modern: CheckedClient, settings: Any) -> None:
     endless: list[Any] = []
     endless.append(endless)
     serve(settings, giving(Any, endless))
@@ -211,7 +209,7 @@ def test_what_holds_itself_is_a_failure_of_the_tool(modern: CheckedClient, setti
 
 
 def assert_fault(result: dict[str, Any]) -> None:
-    """The result says that the tool is broken, and nothing else."""
+    """Assert that the result says that the tool is broken, and nothing else."""
     assert result["isError"] is True
     assert "structuredContent" not in result
     assert "reference" in text_of(result)
@@ -244,14 +242,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("hint", "value"), WRONG, ids=lambda each: repr(each)[:40])
-def test_result_that_breaks_its_schema_is_a_failure_of_the_tool(
+def test_result_violating_its_schema_is_a_tool_failure(
     hint: Any, value: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, value))
     assert_fault(modern.call_tool("give"))
 
 
-def test_a_subclass_shows_no_more_than_the_hint_says(modern: CheckedClient, settings: Any) -> None:
+def test_subclass_result_is_limited_to_the_hint(modern: CheckedClient, settings: Any) -> None:
     class Secret(ex.Book):
         password: str = "SECRET-MARKER"
 
@@ -260,7 +258,7 @@ def test_a_subclass_shows_no_more_than_the_hint_says(modern: CheckedClient, sett
     assert b"SECRET-MARKER" not in modern.response.content
 
 
-def test_details_of_a_wrong_result_are_in_the_log_alone(
+def test_details_of_an_invalid_result_are_only_logged(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve(settings, giving(int, "SECRET-MARKER"))
@@ -271,7 +269,7 @@ def test_details_of_a_wrong_result_are_in_the_log_alone(
 
 
 @pytest.mark.parametrize(("size", "sent"), [(1000, True), (5000, False)])
-def test_a_result_over_the_limit_is_an_error_that_says_so(
+def test_oversized_result_is_an_error_naming_the_limit(
     size: int, sent: bool, client: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"MAX_RESULT_BYTES": 4000}
@@ -282,7 +280,7 @@ def test_a_result_over_the_limit_is_an_error_that_says_so(
     assert len(client.response.content) < 4200
 
 
-def test_structured_content_may_be_given_as_a_value(client: CheckedClient, settings: Any) -> None:
+def test_structured_content_can_be_a_value(client: CheckedClient, settings: Any) -> None:
     def give() -> CallToolResult:
         """Give a value."""
         return CallToolResult(structured={"a": [1, None]})
@@ -300,13 +298,13 @@ def test_structured_content_may_be_given_as_a_value(client: CheckedClient, setti
         assert described["structuredContent"] == {"a": 1}
 
 
-def test_structured_content_reads_as_a_value_either_way() -> None:
+def test_structured_content_is_always_readable_as_a_value() -> None:
     for given in ({"a": 1}, b'{"a":1}'):
         assert CallToolResult(structured=given).structured_content == {"a": 1}
     assert CallToolResult().structured_content is None
 
 
-def test_a_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
+def test_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
     def pose() -> CallToolResult:
         """Say to be another server."""
         own = {SERVER_INFO: {"name": "another", "version": "1"}, "example/own": 1}
@@ -318,7 +316,7 @@ def test_a_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: A
     assert modern.response.content.count(SERVER_INFO.encode()) == 1
 
 
-def test_a_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
+def test_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
     encoded: list[str] = []
 
     class Counted(TextContent):
@@ -327,7 +325,7 @@ def test_a_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
             return TextContent.to_json(self)
 
     def tell(error: bool) -> CallToolResult:
-        """Tell a text, as a result or as an error."""
+        """Return a text, as a result or as an error."""
         return CallToolResult(content=[Counted("once")], is_error=error)
 
     serve(settings, tell)
@@ -345,7 +343,7 @@ def test_a_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
     + [{"a": ['"', "\\", "\n", "\x1f", "\x7f"]}],
     ids=repr,
 )
-def test_a_result_is_written_as_if_by_members(
+def test_result_is_serialised_like_its_members(
     value: Any, revision: Any, settings: Any, user: Any
 ) -> None:
     """Whether it is written whole or member by member, with a hint or without one."""
@@ -366,9 +364,7 @@ def test_a_result_is_written_as_if_by_members(
     [(int, "1"), (int, 1.5), (str, 1), (str, ["a"]), (bool, 1), (int, 10**309), (str, None)]
     + [(str, "\ud800"), (bool, "true"), (int, None)],
 )
-def test_a_result_of_another_type_than_the_hint_is_no_result(
-    hint: Any, value: Any, settings: Any
-) -> None:
+def test_result_of_another_type_is_a_failure(hint: Any, value: Any, settings: Any) -> None:
     serve(settings, giving(hint, value))
     with pytest.raises((ValueError, TypeError)):
         served("give").encode(value)

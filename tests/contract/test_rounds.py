@@ -1,4 +1,4 @@
-"""How often a call may ask its client, and what of that counts as a call."""
+"""The number of questions of a call, and which of them count as a call."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def client_of(user: Any) -> CheckedClient:
     ],
 )
 @pytest.mark.parametrize("confirm", [False, True])
-def test_rounds_after_the_first_answer_count(
+def test_rounds_after_the_first_answer_are_counted(
     tool: Any, content: Any, confirm: bool, user: Any, settings: Any
 ) -> None:
     serve(settings, tool, throttle="5/hour", confirm=confirm)
@@ -101,7 +101,7 @@ def test_rounds_after_the_first_answer_count(
 
 @pytest.mark.parametrize("tool", [book, abook, nag])
 @pytest.mark.parametrize("throttle", [None, "1000/hour"])
-def test_a_call_has_at_most_ten_rounds(
+def test_call_has_at_most_ten_rounds(
     tool: Any, throttle: str | None, user: Any, settings: Any
 ) -> None:
     serve(settings, tool, throttle=throttle)
@@ -109,18 +109,18 @@ def test_a_call_has_at_most_ten_rounds(
     assert (len(RUNS), len(results)) == (10, 10)
     assert results[-1]["isError"] is True
     assert "10 rounds" in text_of(results[-1])
-    # Another call begins anew.
+    # Another call starts again from zero.
     assert answered(client_of(user), tool.__name__, {}, most=2)[-1]["inputRequests"]
 
 
-def test_a_question_and_its_answer_count_once(user: Any, settings: Any) -> None:
+def test_question_and_answer_count_once(user: Any, settings: Any) -> None:
     serve(settings, book, throttle="3/hour")
     for _ in range(3):
         assert answered(client_of(user), "book", {"seats": 2})[-1]["isError"] is False
     assert "Too many calls" in text_of(answered(client_of(user), "book", {"seats": 2})[-1])
 
 
-def test_a_throttled_answer_can_be_sent_again(user: Any, settings: Any) -> None:
+def test_throttled_answer_can_be_sent_again(user: Any, settings: Any) -> None:
     serve(settings, twice, throttle="1/hour")
     client = client_of(user)
     params: dict[str, Any] = {"name": "twice", "arguments": {}}

@@ -1,4 +1,4 @@
-"""Rates of tools: exact counts, of whom, and the result over the limit."""
+"""Rates of tools: exact counts by caller, and the result over the limit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Hourly(Timed):
 
 
 class Silent(Timed):
-    """One that does not know when to retry."""
+    """A throttle that does not know when to retry."""
 
     def wait(self) -> None:
         return None
@@ -82,7 +82,7 @@ class Mistaken(Timed):
 
 
 class Anonymous(BaseAuthentication):
-    """Knows a credential and no user."""
+    """An authentication class that returns a credential without a user."""
 
     def authenticate(self, request: Any) -> Any:
         from django.contrib.auth.models import AnonymousUser
@@ -92,7 +92,7 @@ class Anonymous(BaseAuthentication):
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every count, and the clock, at the beginning of a minute."""
+    """Reset all counts, and set the clock to the start of a minute."""
     monkeypatch.setattr(Clock, "now", 1_000_000_020.0)
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     cache.clear()
@@ -116,7 +116,7 @@ def read() -> str:
 
 @pytest.fixture
 def limit(settings: Any) -> Callable[..., None]:
-    """Serves write() and read() with these rates, or other settings."""
+    """A function that serves write() and read() with these rates, or other settings."""
 
     def set_limit(rates: Any = None, *, throttle: str | None = None, **others: Any) -> None:
         options = {"public": others.pop("public", False), "throttle": throttle}
@@ -131,7 +131,7 @@ def limit(settings: Any) -> Callable[..., None]:
 
 
 def allowed(client: MCPClient, tool: str = "write", most: int = 30) -> int:
-    """How many calls run before one is refused."""
+    """Return how many calls run before one is refused."""
     for count in range(most):
         if client.call_tool(tool)["isError"]:
             return count
@@ -139,7 +139,7 @@ def allowed(client: MCPClient, tool: str = "write", most: int = 30) -> int:
 
 
 @pytest.mark.requirement("tools.rate")
-def test_over_the_limit_the_model_reads_when_to_retry(
+def test_rate_limited_model_is_told_when_to_retry(
     client: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit({"tools": "3/min"})
@@ -151,7 +151,7 @@ def test_over_the_limit_the_model_reads_when_to_retry(
     )
     assert refused["_meta"]["mcp-bridge/retryAfter"] == 38
     assert (client.response.status_code, len(CALLS)) == (200, 3)
-    # Another tool has a count of its own, and a new minute another one.
+    # Another tool is counted separately, and so is a new minute.
     assert allowed(client, "read") == 3
     Clock.now += 38
     assert allowed(client) == 3
@@ -169,7 +169,7 @@ def test_over_the_limit_the_model_reads_when_to_retry(
         ({"write": "5/m", "tools": "2/min"}, "3/min", "6/h", 6),
     ],
 )
-def test_the_nearest_rate_holds(
+def test_most_specific_rate_applies(
     rates: Any,
     throttle: str | None,
     owner: str,
@@ -182,7 +182,7 @@ def test_the_nearest_rate_holds(
     assert allowed(modern) == expected
 
 
-def test_each_user_has_a_count_of_its_own(user: Any, limit: Callable[..., None]) -> None:
+def test_each_user_is_counted_separately(user: Any, limit: Callable[..., None]) -> None:
     limit({"tools": "3/min"})
     secrets = [Token.objects.issue(user=user, name=name)[1] for name in "ab"]
     other = get_user_model().objects.create_user("eve")
@@ -201,7 +201,7 @@ def test_credential_rate_throttle_counts_each_credential(
     assert allowed(MCPClient(user=user)) == 3
 
 
-def test_without_a_user_the_credential_counts_then_the_address(
+def test_anonymous_calls_are_counted_by_credential_or_address(
     limit: Callable[..., None], settings: Any
 ) -> None:
     limit({"tools": "3/min"}, public=True, AUTHENTICATION_CLASSES=[f"{__name__}.Anonymous"])
@@ -256,7 +256,7 @@ def test_addresses_of_one_network_share_a_rate(
     assert calls_from(other) == 5
 
 
-def test_calls_of_an_unseen_tool_are_not_counted(
+def test_calls_of_a_hidden_tool_are_not_counted(
     modern: CheckedClient, user: Any, limit: Callable[..., None]
 ) -> None:
     limit({"tools": "1/min"})
@@ -268,30 +268,32 @@ def test_calls_of_an_unseen_tool_are_not_counted(
     assert allowed(modern) == 1
 
 
-def test_refused_arguments_count(modern: CheckedClient, limit: Callable[..., None]) -> None:
+def test_calls_with_refused_arguments_are_counted(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
     limit({"tools": "3/min"})
     texts = [text_of(modern.call_tool("write", {"text": 5})) for _ in range(4)]
     assert ["Too many calls" in text for text in texts] == [False, False, False, True]
 
 
-def test_a_flush_begins_anew(modern: CheckedClient, limit: Callable[..., None]) -> None:
+def test_cache_flush_resets_counts(modern: CheckedClient, limit: Callable[..., None]) -> None:
     limit({"tools": "3/min"})
     assert allowed(modern) == 3
     cache.clear()
     assert allowed(modern) == 3
 
 
-def test_two_classes_count_each_by_itself(user: Any, limit: Callable[..., None]) -> None:
+def test_two_throttle_classes_count_separately(user: Any, limit: Callable[..., None]) -> None:
     limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.Timed", f"{__name__}.TimedTogether"])
     assert allowed(MCPClient(user=user)) == 3
-    # The calls of one user are all that the site may make.
+    # The calls of one user use up the rate of the whole site.
     assert allowed(MCPClient(user=get_user_model().objects.create_user("eve"))) == 0
     cache.clear()
     limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.Timed", f"{__name__}.TimedHalf"])
     assert allowed(MCPClient(user=user)) == 2
 
 
-def test_of_two_classes_the_longer_wait_is_told(user: Any, limit: Callable[..., None]) -> None:
+def test_longer_wait_of_two_classes_is_returned(user: Any, limit: Callable[..., None]) -> None:
     for names in (["Timed", "Hourly"], ["Hourly", "Timed"]):
         cache.clear()
         limit({"tools": "1/min"}, THROTTLE_CLASSES=[f"{__name__}.{name}" for name in names])
@@ -300,7 +302,7 @@ def test_of_two_classes_the_longer_wait_is_told(user: Any, limit: Callable[..., 
         assert "may be called 1 time an hour" in text_of(client.call_tool("write"))
 
 
-def test_a_class_that_does_not_know_when_to_retry_says_only_the_rate(
+def test_throttle_without_wait_returns_only_the_rate(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit({"tools": "2/min"}, THROTTLE_CLASSES=[f"{__name__}.Silent"])
@@ -311,7 +313,7 @@ def test_a_class_that_does_not_know_when_to_retry_says_only_the_rate(
 
 
 @pytest.mark.parametrize("rule", ["open", "closed"])
-def test_an_error_of_the_class_lets_no_call_through(
+def test_error_in_a_throttle_class_refuses_the_call(
     rule: str, modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     limit(
@@ -327,14 +329,14 @@ def test_an_error_of_the_class_lets_no_call_through(
 
 
 def flood(client: MCPClient, tool: str = "write", times: int = 6) -> int:
-    """How many rows of refusals so many calls write."""
+    """Return how many rows of refusals so many calls write."""
     before = ToolCallRecord.objects.filter(error_code="throttled").count()
     for _ in range(times):
         client.call_tool(tool)
     return ToolCallRecord.objects.filter(error_code="throttled").count() - before
 
 
-def test_one_row_for_all_refusals_of_a_minute(
+def test_refusals_of_a_minute_are_one_row(
     user: Any, limit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit({"tools": "2/min"})
@@ -352,7 +354,7 @@ def test_one_row_for_all_refusals_of_a_minute(
     # The signal is sent for each.
     assert signals == ["throttled"] * 10
     assert ToolCallRecord.objects.get(outcome="refused").times == 10
-    # Another tool, another caller and another minute have a row of their own.
+    # Another tool, caller or minute has a separate row.
     assert flood(client, "read") == 1
     assert flood(other) == 1
     later = repeats.monotonic() + 60
@@ -361,7 +363,7 @@ def test_one_row_for_all_refusals_of_a_minute(
 
 
 def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
-    """The answers to 8 threads that ask 40 times each."""
+    """Return the answers to 8 threads that ask 40 times each."""
     answers: list[bool | None] = []
 
     def work() -> None:
@@ -377,7 +379,7 @@ def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
     return answers
 
 
-def test_threads_count_exactly(limit: Callable[..., None]) -> None:
+def test_concurrent_threads_are_counted_exactly(limit: Callable[..., None]) -> None:
     limit({"tools": "100/min"})
     from mcp_bridge.features import Context
     from mcp_bridge.registry.registry import registry
@@ -390,16 +392,14 @@ def test_threads_count_exactly(limit: Callable[..., None]) -> None:
     assert (counted.count(True), counted.count(False)) == (100, 220)
 
 
-def test_a_rate_that_is_not_there_lets_no_call_through(
-    modern: CheckedClient, limit: Callable[..., None]
-) -> None:
+def test_missing_rate_refuses_the_call(modern: CheckedClient, limit: Callable[..., None]) -> None:
     limit(throttle="seldom")
     with pytest.raises(MCPError, match="-32603"):
         modern.call_tool("write")
     assert CALLS == []
 
 
-def test_who_calls_is_the_user_or_the_credential_or_the_address(user: Any) -> None:
+def test_caller_key_is_user_credential_or_address(user: Any) -> None:
     request = HttpRequest()
     request.META["REMOTE_ADDR"] = "192.0.2.1"
 
@@ -422,14 +422,14 @@ def test_who_calls_is_the_user_or_the_credential_or_the_address(user: Any) -> No
     assert ToolRateThrottle().get_ident(None) == "None"
 
 
-def test_a_throttle_of_drf_has_keys_of_its_own_here(settings: Any) -> None:
+def test_drf_throttles_get_separate_cache_keys(settings: Any) -> None:
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"user": "2/min"}}
     made: Any = throttling.make_throttle(UserRateThrottle)
     assert made.cache_format == "mcp_throttle_%(scope)s_%(ident)s"
     assert (made.num_requests, made.duration) == (2, 60)
 
 
-def test_a_credential_has_the_same_identity_in_every_request() -> None:
+def test_credential_identity_is_the_same_in_every_request() -> None:
     nameless = type("Key", (), {})
     identify = policy.identify
     assert identify(nameless()) == identify(nameless()) != identify(type("Other", (), {})())

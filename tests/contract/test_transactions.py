@@ -64,30 +64,26 @@ def written() -> bool:
 
 
 @pytest.mark.parametrize("then", ENDS)
-def test_what_a_tool_wrote_goes_with_its_error(
-    then: str, modern: CheckedClient, settings: Any
-) -> None:
+def test_error_rolls_back_a_tools_writes(then: str, modern: CheckedClient, settings: Any) -> None:
     serve(settings, write)
     assert modern.call_tool("write", {"then": then})["isError"] is True
     assert not written()
 
 
 @pytest.mark.parametrize("function", [write, awrite])
-def test_what_a_tool_wrote_stays_with_its_result(
-    function: Any, modern: CheckedClient, settings: Any
-) -> None:
+def test_result_commits_a_tools_writes(function: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, function)
     assert modern.call_tool(function.__name__, {"then": "done"})["isError"] is False
     assert written()
 
 
-def test_what_a_coroutine_wrote_goes_with_its_error(modern: CheckedClient, settings: Any) -> None:
+def test_error_rolls_back_a_coroutines_writes(modern: CheckedClient, settings: Any) -> None:
     serve(settings, awrite)
     assert modern.call_tool("awrite", {"then": "refuse"})["isError"] is True
     assert not written()
 
 
-def test_the_rest_of_the_request_stays(user: Any, settings: Any) -> None:
+def test_other_writes_of_the_request_are_kept(user: Any, settings: Any) -> None:
     serve(settings, write)
     client = CheckedClient(user=user, revision="2025-03-26")
     calls = [
@@ -99,7 +95,7 @@ def test_the_rest_of_the_request_stays(user: Any, settings: Any) -> None:
     assert Group.objects.filter(name="written").count() == 1
 
 
-def test_a_failed_write_leaves_the_database_usable(modern: CheckedClient, settings: Any) -> None:
+def test_failed_write_leaves_the_database_usable(modern: CheckedClient, settings: Any) -> None:
     serve(settings, write)
     with transaction.atomic():
         Group.objects.create(name="before")
@@ -108,7 +104,7 @@ def test_a_failed_write_leaves_the_database_usable(modern: CheckedClient, settin
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_tool_that_should_only_read_is_undone_within_a_transaction_alone(
+def test_read_only_writes_are_rolled_back_only_in_transactions(
     modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, write, read_only=True)
@@ -123,7 +119,7 @@ def test_a_tool_that_should_only_read_is_undone_within_a_transaction_alone(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
-def test_a_call_is_all_or_nothing(
+def test_call_is_atomic(
     atomic: bool, asynchronous: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)
@@ -139,18 +135,18 @@ def test_a_call_is_all_or_nothing(
 
 
 def is_atomic() -> bool:
-    """Tell whether a transaction is open."""
+    """Return whether a transaction is open."""
     return connection.in_atomic_block
 
 
 async def ais_atomic() -> bool:
-    """Tell whether a transaction is open where a coroutine's queries run."""
+    """Return whether a transaction is open in the thread of a coroutine's queries."""
     return await sync_to_async(is_atomic)()
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_what_only_reads_and_what_does_not_want_one_has_no_transaction(
+def test_read_only_and_opted_out_tools_have_no_transaction(
     asynchronous: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = CheckedClient(user=get_user_model().objects.create_user("ada"))
@@ -173,9 +169,9 @@ def test_what_only_reads_and_what_does_not_want_one_has_no_transaction(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_what_is_undone_is_never_told_as_done(asynchronous: bool, settings: Any) -> None:
+def test_rolled_back_call_is_never_a_success(asynchronous: bool, settings: Any) -> None:
     def retry(apart: bool) -> str:
-        """Write a group, and go on where another one cannot be written."""
+        """Write a group, and ignore that a second one is refused."""
         Group.objects.create(name="written")
         try:
             with transaction.atomic() if apart else nullcontext():
@@ -206,7 +202,7 @@ class Name(BaseModel):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("read_only", [False, True], ids=["", "read_only"])
-def test_a_question_undoes_what_was_written_before_it(
+def test_question_rolls_back_earlier_writes(
     read_only: bool, asynchronous: bool, settings: Any
 ) -> None:
     def book(context: Context) -> str:
@@ -235,14 +231,14 @@ def test_a_question_undoes_what_was_written_before_it(
 
 
 def copy_of(function: Any) -> Any:
-    """The function as another one, to be marked."""
+    """Return the function as another one, to be marked."""
     code, name = function.__code__, function.__name__
     copied = FunctionType(code, function.__globals__, name)
     copied.__annotations__ = {"return": bool}
     return copied
 
 
-def test_a_tool_may_hold_a_transaction_of_its_own(modern: CheckedClient, settings: Any) -> None:
+def test_tool_can_open_its_own_transaction(modern: CheckedClient, settings: Any) -> None:
     def transfer(fail: bool) -> list[str]:
         Group.objects.create(name="outer")
         try:
@@ -261,11 +257,11 @@ def test_a_tool_may_hold_a_transaction_of_its_own(modern: CheckedClient, setting
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite lets one write at a time")
 @pytest.mark.django_db(transaction=True)
-def test_coroutines_that_run_at_once_have_a_transaction_each(settings: Any) -> None:
+def test_concurrent_coroutines_have_separate_transactions(settings: Any) -> None:
     met = asyncio.Barrier(4)
 
     async def pair(name: str) -> str:
-        """Write a group, wait until all have, and fail where the name is odd."""
+        """Write a group, wait until all have, and fail if the name is odd."""
         await Group.objects.acreate(name=name)
         await met.wait()
         if int(name) % 2:
@@ -284,7 +280,7 @@ def test_coroutines_that_run_at_once_have_a_transaction_each(settings: Any) -> N
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_rollback_on_purpose_is_no_error(
+def test_explicit_rollback_is_not_an_error(
     asynchronous: bool, modern: CheckedClient, settings: Any
 ) -> None:
     def rehearse() -> str:

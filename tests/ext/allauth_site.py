@@ -1,4 +1,4 @@
-"""The site of docs/access/allauth.md, in a process of its own, and a browser in front of it."""
+"""The site of docs/access/allauth.md in a separate process, and a browser that uses it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BLOCK = re.compile(
     r"^( *)```\w+\n *(?:#|\{#) ([\w/.]+)[^\n]*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
 CALLBACK = "http://127.0.0.1:9/callback"
-# Made once: a client of its own would read all certificates of the machine for each request.
+# Shared, because each new client would read all certificates of the machine again.
 TLS = ssl.create_default_context()
 PASSWORD = "correct horse"
 OWN_SETTINGS = """
@@ -87,7 +87,7 @@ User.objects.create_user("ada", email="ada@example.com", password="{PASSWORD}")
 
 
 def pem(number: int = 0) -> str:
-    """One of the issuer's keys."""
+    """Return one of the issuer's keys."""
     written: bytes = private_key("RS256", number).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     )
@@ -98,8 +98,7 @@ class Site:
     """
     The site in a folder, at ``url``, with the user ada.
 
-    ``serve`` starts it, or starts it anew where it is served with other settings; they are beside
-    those of the page.
+    ``serve`` starts it, or restarts it if its settings change; they are added to those of the page.
     """
 
     process: Python | None = None
@@ -165,12 +164,12 @@ class Site:
         return (self.folder / "log").read_text()
 
     def records(self) -> list[dict[str, str]]:
-        """What stands in the site's records of calls."""
+        """Return the site's records of calls."""
         return list(httpx2.get(f"{self.url}/records", verify=TLS).json()["records"])
 
 
 class Forms(HTMLParser):
-    """The forms of a page: where each goes, and what it sends with its boxes ticked."""
+    """The forms of a page: the action of each, and the data it sends with its boxes ticked."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -186,7 +185,7 @@ class Forms(HTMLParser):
 
 
 class Browser:
-    """ada's browser: it logs in where it is asked to, and agrees, or does not."""
+    """ada's browser: it logs in when asked to, and grants or denies access."""
 
     def __init__(self, answer: str = "grant") -> None:
         self.http = httpx2.Client(timeout=30, verify=TLS)
@@ -217,12 +216,12 @@ class Browser:
         raise AssertionError(f"the browser came to no end at {response.url}")
 
     def query(self, url: str) -> dict[str, str]:
-        """What the address that the browser is sent to says."""
+        """Return the query of the address that the browser is redirected to."""
         return dict(parse_qsl(urlsplit(self.open(url)).query))
 
 
 class Tokens:
-    """Where the official client keeps what it was given."""
+    """The official client's storage of tokens and its registration."""
 
     def __init__(self) -> None:
         self.tokens: Any = None
@@ -245,7 +244,7 @@ class Tokens:
 
 def official_client(url: str, browser: Browser, tokens: Tokens, **metadata: Any) -> Any:
     """
-    What ``whoami`` says to the official client, which knows the URL of the endpoint alone.
+    Return the results of ``whoami`` for the official client, given only the endpoint's URL.
 
     It calls twice, the second time with an expired token and without the browser.
     """

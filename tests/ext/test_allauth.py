@@ -1,4 +1,4 @@
-"""The site of docs/access/allauth.md: django-allauth issues the tokens, in a process of its own."""
+"""The site of docs/access/allauth.md: django-allauth issues the tokens, in a separate process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folder_of_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def site(folder_of_site: Site) -> Site:
-    """The site of the page; a test that serves it with other settings leaves it so."""
+    """The site of the page; a test that changes its settings does not restore them."""
     folder_of_site.serve()
     return folder_of_site
 
@@ -49,7 +49,7 @@ def metadata(site: Site, name: str = "openid-configuration") -> dict[str, Any]:
 
 
 def registered(site: Site, **body: Any) -> httpx2.Response:
-    """The response to a client's registration."""
+    """Return the response to a client's registration."""
     sent = {
         "redirect_uris": [CALLBACK],
         "client_name": "Laptop",
@@ -61,7 +61,7 @@ def registered(site: Site, **body: Any) -> httpx2.Response:
 
 
 def authorize(site: Site, client: str, browser: Browser, **params: Any) -> dict[str, str]:
-    """What the browser is sent back with."""
+    """Return the query that the browser is redirected with."""
     asked = {
         "response_type": "code",
         "client_id": client,
@@ -78,13 +78,13 @@ def authorize(site: Site, client: str, browser: Browser, **params: Any) -> dict[
 
 
 def exchange(site: Site, client: str, **body: Any) -> httpx2.Response:
-    """The response of the token endpoint."""
+    """Return the response of the token endpoint."""
     sent = {"client_id": client, "grant_type": "authorization_code", **body}
     return httpx2.post(metadata(site)["token_endpoint"], data=sent, verify=TLS)
 
 
 def token(site: Site, **params: Any) -> dict[str, Any]:
-    """What a new client gets for a code."""
+    """Return what a new client receives for a code."""
     client = registered(site).json()["client_id"]
     code = authorize(site, client, Browser(), **params)["code"]
     found = exchange(site, client, code=code, code_verifier=VERIFIER, redirect_uri=CALLBACK)
@@ -93,7 +93,7 @@ def token(site: Site, **params: Any) -> dict[str, Any]:
 
 
 def call(site: Site, *secrets: str) -> httpx2.Response:
-    """The response to a call with these in Authorization headers."""
+    """Return the response to a call with these in Authorization headers."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "whoami"}}
     headers = [("Content-Type", "application/json"), ("MCP-Protocol-Version", "2025-11-25")]
     headers += [("Authorization", f"Bearer {secret}") for secret in secrets]
@@ -105,7 +105,7 @@ def user_of(response: httpx2.Response) -> list[str]:
     return found
 
 
-def test_the_site_of_the_page_passes_the_checks(site: Site) -> None:
+def test_documented_site_passes_the_checks(site: Site) -> None:
     assert "no issues" in site.run("-m", "django", "check", "--fail-level", "WARNING")
 
 
@@ -118,7 +118,7 @@ def test_the_site_of_the_page_passes_the_checks(site: Site) -> None:
         {},
     ],
 )
-def test_the_official_client_needs_the_url_alone(site: Site, secret: dict[str, str]) -> None:
+def test_official_client_needs_only_the_url(site: Site, secret: dict[str, str]) -> None:
     browser, tokens = Browser(), Tokens()
     expected = {"result": ["ada", f"{site.url}/mcp", "mcp"]}
     assert official_client(f"{site.url}/mcp", browser, tokens, **secret) == expected
@@ -128,7 +128,7 @@ def test_the_official_client_needs_the_url_alone(site: Site, secret: dict[str, s
     assert site.records()[0]["credential"] == "Laptop"
 
 
-def test_metadata_is_at_both_addresses_and_names_what_clients_need(site: Site) -> None:
+def test_metadata_at_both_addresses_is_complete(site: Site) -> None:
     found = metadata(site)
     assert metadata(site, "oauth-authorization-server") == found
     assert found["issuer"] == site.url
@@ -160,9 +160,7 @@ def test_metadata_is_at_both_addresses_and_names_what_clients_need(site: Site) -
         {"response_types": ["token"]},
     ],
 )
-def test_a_registration_that_no_mcp_client_needs_is_refused(
-    site: Site, body: dict[str, Any]
-) -> None:
+def test_unneeded_registrations_are_refused(site: Site, body: dict[str, Any]) -> None:
     response = registered(site, **body)
     assert response.status_code == 400
     assert response.json()["error"] in ("invalid_client_metadata", "invalid_redirect_uri")
@@ -178,13 +176,13 @@ def test_a_registration_that_no_mcp_client_needs_is_refused(
         {"scope": "admin"},
     ],
 )
-def test_a_registration_of_a_known_client_is_accepted(site: Site, body: dict[str, Any]) -> None:
+def test_registration_of_a_known_client_is_accepted(site: Site, body: dict[str, Any]) -> None:
     response = registered(site, **body)
     assert response.status_code == 201
     assert response.json()["scope"] == "openid email profile mcp"
 
 
-def test_a_foreign_resource_is_an_invalid_target_for_the_browser_and_for_tokens(
+def test_foreign_resource_is_an_invalid_target(
     site: Site,
 ) -> None:
     client = registered(site).json()["client_id"]
@@ -200,18 +198,18 @@ def test_a_foreign_resource_is_an_invalid_target_for_the_browser_and_for_tokens(
 
 
 @pytest.mark.parametrize("scheme", ["HTTP", "Http"])
-def test_a_resource_is_known_in_capitals(site: Site, scheme: str) -> None:
+def test_resource_host_is_case_insensitive(site: Site, scheme: str) -> None:
     given = token(site, resource=f"{site.url}/mcp".replace("http", scheme))
     assert user_of(call(site, given["access_token"]))[0] == "ada"
 
 
-def test_a_person_may_refuse(site: Site) -> None:
+def test_user_can_deny_authorization(site: Site) -> None:
     client = registered(site).json()["client_id"]
     found = authorize(site, client, Browser("cancel"))
     assert found == {"error": "access_denied", "state": "s"}
 
 
-def test_only_a_token_for_the_endpoint_opens_it(site: Site) -> None:
+def test_token_for_another_resource_is_refused(site: Site) -> None:
     good = token(site)
     whole_site = token(site, resource=None)["access_token"]
     assert user_of(call(site, good["access_token"])) == ["ada", f"{site.url}/mcp", "mcp"]
@@ -227,7 +225,7 @@ def test_only_a_token_for_the_endpoint_opens_it(site: Site) -> None:
     assert 'error="' not in call(site).headers["WWW-Authenticate"]
 
 
-def test_a_revoked_token_stops_at_once(site: Site) -> None:
+def test_revoked_token_is_refused_at_once(site: Site) -> None:
     good = token(site)
     assert call(site, good["access_token"]).status_code == 200
     sent = {"token": good["access_token"], "client_id": good["client_id"]}
@@ -237,7 +235,7 @@ def test_a_revoked_token_stops_at_once(site: Site) -> None:
     assert call(site, good["access_token"]).status_code == 401
 
 
-def test_no_token_is_in_the_log_of_the_site(site: Site) -> None:
+def test_tokens_are_not_in_the_sites_log(site: Site) -> None:
     good = token(site)
     call(site, good["access_token"])
     for secret in (good["access_token"], good["refresh_token"]):
@@ -245,7 +243,7 @@ def test_no_token_is_in_the_log_of_the_site(site: Site) -> None:
 
 
 class ProviderAuthentication(JWTAuthentication):
-    """Of another site, to which the site of the page is an issuer outside."""
+    """A class of another site, to which the site of the page is an external issuer."""
 
     user_field = "pk"
 
@@ -271,7 +269,7 @@ def whoami(context: Context) -> list[str]:
     return [context.user.get_username(), context.auth.name, *context.auth.scopes]
 
 
-def test_tokens_of_a_real_provider_open_another_site_also_after_its_key_has_changed(
+def test_provider_tokens_are_accepted_after_key_rotation(
     provider: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jwks, "MIN_INTERVAL", 0)
@@ -289,7 +287,7 @@ def test_tokens_of_a_real_provider_open_another_site_also_after_its_key_has_chan
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_official_client_logs_in_at_an_issuer_outside(
+def test_official_client_logs_in_at_an_external_issuer(
     provider: Site, settings: Any, live_server: Any
 ) -> None:
     ours = {
@@ -308,7 +306,7 @@ def test_the_official_client_logs_in_at_an_issuer_outside(
     assert len(set(tokens.given)) == 2
 
 
-def test_other_tokens_of_a_real_provider_open_nothing(provider: Site) -> None:
+def test_other_provider_tokens_are_refused(provider: Site) -> None:
     found = token(provider, scope="openid mcp")
     opaque, whole_site = found["refresh_token"], token(provider, resource=None)["access_token"]
     for wrong in (found["id_token"], opaque, whole_site):
@@ -322,13 +320,13 @@ def test_other_tokens_of_a_real_provider_open_nothing(provider: Site) -> None:
 @pytest.mark.parametrize(
     ("adapter", "is_fetched"),
     [
-        # What this page warns of: if allauth looks at addresses some day, the page may say so.
+        # The page warns of this; drop the warning once allauth checks addresses.
         ("allauth.idp.oidc.adapter.DefaultOIDCAdapter", True),
         ("mcp_bridge.ext.allauth.Adapter", False),
         ("oidc.Adapter", False),
     ],
 )
-def test_no_metadata_document_is_fetched_from_a_host_that_is_not_named(
+def test_metadata_documents_are_fetched_from_listed_hosts_only(
     folder_of_site: Site, adapter: str, is_fetched: bool
 ) -> None:
     site = folder_of_site

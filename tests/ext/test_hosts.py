@@ -1,4 +1,4 @@
-"""A forged Host is answered in JSON where the middleware for it stands first."""
+"""A forged Host is answered in JSON if the middleware for it is the first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORGED = ["evil.example", "testserver.evil.example", "a b", "testserver:x", ""]
 
 
 class OwnView(MCPView):
-    """Looks at no host."""
+    """A handler that does not check the host."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return HttpResponse("run")
@@ -66,7 +66,7 @@ def server(request: pytest.FixtureRequest) -> str:
 
 
 def sent(server: str, address: str, host: str, method: str = "POST", **more: str) -> HttpResponse:
-    """The answer of Django's handler for a kind of server to a call of a host."""
+    """Return the answer of Django's handler for a kind of server to a call of a host."""
     client = caller()
     body = good(client).encode()
     headers = {**client.mirrored(json.loads(body)), "Host": host, **more}
@@ -93,7 +93,7 @@ def assert_json(response: HttpResponse) -> None:
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("debug", [True, False])
 @pytest.mark.parametrize("host", FORGED)
-def test_a_forged_host_is_answered_in_json(
+def test_forged_host_is_answered_in_json(
     host: str, debug: bool, server: str, settings: Any
 ) -> None:
     settings.DEBUG = debug
@@ -104,12 +104,12 @@ def test_a_forged_host_is_answered_in_json(
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_view_of_the_sites_own_is_not_run(server: str) -> None:
+def test_site_view_is_not_run(server: str) -> None:
     assert_json(sent(server, "/own", "evil.example"))
     assert sent(server, "/own", "testserver").content == b"run"
 
 
-def test_the_metadata_say_it_in_their_own_way(server: str) -> None:
+def test_metadata_refuses_a_forged_host(server: str) -> None:
     for more in ("", "/mcp"):
         address = f"/.well-known/oauth-protected-resource{more}"
         response = sent(server, address, "evil.example", "GET")
@@ -127,21 +127,21 @@ def test_other_addresses_are_answered_by_django(server: str, address: str) -> No
     assert expected.get(address, b"") in good.content
 
 
-# The refusal is recorded in a thread of its own under ASGI.
+# The refusal is recorded in a separate thread under ASGI.
 @pytest.mark.django_db(transaction=True)
-def test_a_host_of_the_sites_is_served(server: str) -> None:
+def test_allowed_host_is_served(server: str) -> None:
     response = sent(server, "/mcp", "testserver")
-    # Nobody has a credential here.
+    # No request has a credential here.
     assert response.status_code == 401
 
 
-def test_a_host_that_a_proxy_forwards_is_looked_at(server: str, settings: Any) -> None:
+def test_forwarded_host_is_checked(server: str, settings: Any) -> None:
     settings.USE_X_FORWARDED_HOST = True
     forwarded = {"X-Forwarded-Host": "evil.example"}
     assert_json(sent(server, "/mcp", "testserver", **forwarded))
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_toolsets_are_of_the_endpoint(asynchronous: bool, server: str, settings: Any) -> None:
+def test_toolset_addresses_check_the_host(asynchronous: bool, server: str, settings: Any) -> None:
     serve_toolsets(settings, {"some": ["*"]}, asynchronous=asynchronous)
     assert_json(sent(server, "/mcp/some", "evil.example"))

@@ -1,4 +1,4 @@
-"""Classes of attrs and msgspec, by the front door."""
+"""Classes of attrs and msgspec, through the endpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge.testing.serving import serve
 from tests.schemas import structures as st
 from tests.support.processes import run_python
 
-# The hint, what is sent, and the lines that refuse it.
+# The hint, the value sent, and the lines that refuse it.
 REFUSED: list[tuple[Any, Any, list[str]]] = [
     (
         st.Branch,
@@ -27,7 +27,7 @@ REFUSED: list[tuple[Any, Any, list[str]]] = [
             "/value/value: Input should be a valid integer",
         ],
     ),
-    # What the constructor says, without what it adds for programs
+    # The constructor's message, without its part for programs
     (st.Named, {"firstName": "a", "parent": {"firstName": "nobody"}}, ["somebody has to be named"]),
     (st.Item, {"name": "a", "count": 13}, ["/value: not_ validator child '<in_ validator"]),
     # A branch of a union is called by its class
@@ -36,7 +36,7 @@ REFUSED: list[tuple[Any, Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "lines"), REFUSED)
-def test_every_mistake_is_told_at_its_place(
+def test_every_error_names_its_place(
     hint: Any, value: Any, lines: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     def take(value):  # type: ignore[no-untyped-def]
@@ -50,7 +50,7 @@ def test_every_mistake_is_told_at_its_place(
         assert line in text_of(answer)
 
 
-def test_an_instance_goes_in_and_comes_out(modern: CheckedClient, settings: Any) -> None:
+def test_instances_round_trip(modern: CheckedClient, settings: Any) -> None:
     def send(shipment: st.Shipment, item: st.Item) -> list[st.Wrapped | st.Item]:
         """Send a shipment."""
         return [item, st.Wrapped(shipment, shipment.first)]
@@ -64,7 +64,7 @@ def test_an_instance_goes_in_and_comes_out(modern: CheckedClient, settings: Any)
     assert wrapped["branch"] == {"value": 1, "next": None, "twigs": []}
 
 
-def test_another_class_as_a_result_is_a_fault(modern: CheckedClient, settings: Any) -> None:
+def test_result_of_another_class_is_an_error(modern: CheckedClient, settings: Any) -> None:
     def give() -> st.Cat:
         """Give a cat."""
         return st.Dog()  # type: ignore[return-value]
@@ -85,7 +85,7 @@ class Box:
     shelf: Shelf | None
 
 
-def test_a_class_that_cannot_be_read_is_no_empty_object_inside_another() -> None:
+def test_unreadable_nested_class_is_an_error() -> None:
     (shelf,) = Outputs(Shelf).errors
     (box,) = Outputs(Box).errors
     assert "QuerySet cannot be a result" in shelf
@@ -93,7 +93,7 @@ def test_a_class_that_cannot_be_read_is_no_empty_object_inside_another() -> None
 
 
 @pytest.mark.alone
-def test_the_tools_are_the_same_where_msgspec_is_missing() -> None:
+def test_tools_are_the_same_without_msgspec() -> None:
     tools = (
         "import sys, django; django.setup()\n"
         "from mcp_bridge.registry.registry import registry\n"

@@ -1,4 +1,4 @@
-"""What views of Wagtail's API v2 take in the query, by a view like theirs."""
+"""Query parameters of Wagtail's API v2, tested with a view like its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SectionSerializer(serializers.ModelSerializer[Section]):
 
 
 class WagtailLike(viewsets.GenericViewSet[Section]):
-    """The sections, as Wagtail's API has its pages: its views name what they take."""
+    """The sections, like pages in Wagtail's API: its views name their query parameters."""
 
     model = Section
     queryset = Section.objects.order_by("slug")
@@ -43,7 +43,7 @@ class WagtailLike(viewsets.GenericViewSet[Section]):
     detail_view = find_view = listing_view
 
 
-def test_query_parameters_of_wagtails_api_are_known(settings: Any, user: Any) -> None:
+def test_wagtail_query_parameters_are_recognised(settings: Any, user: Any) -> None:
     actions = ("listing_view", "detail_view", "find_view")
     route(
         settings,

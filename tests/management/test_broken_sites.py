@@ -1,4 +1,4 @@
-"""Commands on sites that are broken, each in a process of its own."""
+"""Commands on broken sites, each in a separate process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Migration(migrations.Migration):
 
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site with one app of its own, whose tables are made."""
+    """A site with one app, whose tables have been created."""
     site = tmp_path_factory.mktemp("site")
     (site / "manage.py").write_text(SITE)
     (site / "site_urls.py").write_text(URLS)
@@ -78,12 +78,12 @@ def site(migrated: Path, tmp_path: Path) -> Path:
 
 
 def manage(site: Path, *arguments: str, database: str | None = None) -> tuple[int | None, str, str]:
-    """The exit status, the output and the errors of a command."""
+    """Return the exit status, the output and the errors of a command."""
     env = {"PYTHONPATH": str(ROOT), "SITE_DATABASE": database or str(site / "db.sqlite3")}
     return try_python(str(site / "manage.py"), *arguments, env=env)
 
 
-def test_a_broken_migration_graph_is_an_error_of_one_line(site: Path) -> None:
+def test_broken_migration_graph_is_a_one_line_error(site: Path) -> None:
     assert manage(site, "mcp_call", "ping")[0] == 0
     broken = site / "shelf" / "migrations" / "0001_initial.py"
     broken.write_text(MIGRATION.format(app="shelf", name="0000_gone"))
@@ -98,7 +98,7 @@ def test_a_broken_migration_graph_is_an_error_of_one_line(site: Path) -> None:
     assert manage(site, "mcp_call", "ping")[0] == 0
 
 
-def test_a_migration_that_cannot_be_imported_is_an_error_of_one_line(site: Path) -> None:
+def test_unimportable_migration_is_a_one_line_error(site: Path) -> None:
     folder = site / "shelf" / "migrations"
     (folder / "0001_initial.py").write_text(MIGRATION.format(app="auth", name="0001_initial"))
     (folder / "0002_one.py").write_text("import nothing_of_that_name")
@@ -108,7 +108,7 @@ def test_a_migration_that_cannot_be_imported_is_an_error_of_one_line(site: Path)
     assert "nothing_of_that_name" in err
 
 
-def test_a_database_that_is_away_is_an_error_of_one_line(site: Path) -> None:
+def test_unreachable_database_is_a_one_line_error(site: Path) -> None:
     status, _, err = manage(site, "mcp_tools", database=str(site / "no folder" / "db.sqlite3"))
     assert status == 1
     assert err.startswith("CommandError: The database 'default' cannot be read: ")
@@ -116,7 +116,7 @@ def test_a_database_that_is_away_is_an_error_of_one_line(site: Path) -> None:
 
 
 def examine(site: Path, database: str | None = None) -> tuple[int | None, dict[str, list[str]]]:
-    """The exit status of mcp_doctor, and its errors and warnings by area."""
+    """Return the exit status of mcp_doctor, and its errors and warnings by area."""
     status, out, err = manage(site, "mcp_doctor", "--json", database=database)
     assert "Traceback" not in err
     grave: dict[str, list[str]] = {}
@@ -127,11 +127,11 @@ def examine(site: Path, database: str | None = None) -> tuple[int | None, dict[s
     return status, grave
 
 
-def test_the_doctor_finds_nothing_where_all_is_well(site: Path) -> None:
+def test_doctor_finds_nothing_on_a_sound_site(site: Path) -> None:
     assert examine(site) == (0, {})
 
 
-def test_the_doctor_reads_a_broken_migration_graph(site: Path) -> None:
+def test_doctor_reports_a_broken_migration_graph(site: Path) -> None:
     broken = site / "shelf" / "migrations" / "0001_initial.py"
     broken.write_text(MIGRATION.format(app="shelf", name="0000_gone"))
     status, grave = examine(site)
@@ -139,21 +139,21 @@ def test_the_doctor_reads_a_broken_migration_graph(site: Path) -> None:
     assert "shelf.0001_initial" in grave["checks"][0]
 
 
-def test_the_doctor_of_a_site_that_was_not_migrated(site: Path) -> None:
+def test_doctor_reports_missing_migrations(site: Path) -> None:
     status, grave = examine(site, database=str(site / "new.sqlite3"))
-    # What comes after it would make tools, whose types may write rows.
+    # Further checks would build tools, whose types may write rows.
     assert (status, list(grave)) == (1, ["checks"])
     assert "run `manage.py migrate` first" in grave["checks"][0]
 
 
-def test_the_doctor_of_a_urlconf_that_cannot_be_imported(site: Path) -> None:
+def test_doctor_reports_an_unimportable_urlconf(site: Path) -> None:
     (site / "site_urls.py").write_text("from nowhere import urlpatterns")
     status, grave = examine(site)
     assert status == 1
     assert "No module named 'nowhere'" in grave["checks"][0]
 
 
-def test_the_doctor_of_a_catch_all(site: Path) -> None:
+def test_doctor_reports_a_catch_all(site: Path) -> None:
     urls = site / "site_urls.py"
     well = urls.read_text()
     page = "from django.views.generic import TemplateView\n"
@@ -166,7 +166,7 @@ def test_the_doctor_of_a_catch_all(site: Path) -> None:
     assert examine(site) == (0, {})
 
 
-# A mark whose hint cannot be read, and a source whose document was not pinned yet.
+# A mark whose hint is unreadable, and a source whose document is not pinned yet.
 BROKEN = """
 @server.register_procedure
 @mcp_tool(public=True)
@@ -194,7 +194,7 @@ DOCUMENT = {
 
 @pytest.fixture
 def unreadable(site: Path) -> Path:
-    """A site with a tool that cannot be made: ``check`` ends in an error."""
+    """A site with a tool that cannot be built: ``check`` ends in an error."""
     user = ["--username", "ada", "--email", "ada@library.example"]
     assert manage(site, "createsuperuser", "--noinput", *user)[0] == 0
     urls = site / "site_urls.py"
@@ -217,14 +217,14 @@ def unreadable(site: Path) -> Path:
     ],
     ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
 )
-def test_an_unreadable_hint_stops_no_command(
+def test_commands_run_despite_an_unreadable_hint(
     unreadable: Path, command: tuple[str, ...], said: str
 ) -> None:
     status, out, err = manage(unreadable, *command)
     assert (status, said in out) == (0, True), err
 
 
-def test_a_token_is_revoked_in_spite_of_an_unreadable_hint(unreadable: Path) -> None:
+def test_token_can_be_revoked_despite_an_unreadable_hint(unreadable: Path) -> None:
     status, _, err = manage(unreadable, "mcp_token", "create", "ada", "--name", "laptop")
     assert status == 0, err
     status, _, err = manage(unreadable, "mcp_token", "revoke", "1")
@@ -233,7 +233,7 @@ def test_a_token_is_revoked_in_spite_of_an_unreadable_hint(unreadable: Path) -> 
 
 
 @pytest.mark.parametrize("command", [("mcp_tools",), ("mcp_call", "ping")])
-def test_a_wrong_setting_is_told_before_its_consequences(
+def test_invalid_setting_is_reported_before_its_consequences(
     site: Path, command: tuple[str, ...]
 ) -> None:
     program = site / "manage.py"
@@ -256,14 +256,14 @@ def test_every_command_skips_the_system_checks() -> None:
 
 @pytest.fixture
 def unpinned(site: Path) -> Path:
-    """A site with sources whose document and descriptor set are not there."""
+    """A site with sources whose document and descriptor set are missing."""
     program = site / "manage.py"
     apps = '"shelf", "mcp_bridge.ext.openapi", "mcp_bridge.ext.grpc"]'
     program.write_text(SITE.replace("    MIDDLEWARE=[],\n", WEATHER).replace('"shelf"]', apps))
     return site
 
 
-def test_the_first_document_can_be_pinned(unpinned: Path) -> None:
+def test_missing_document_can_be_pinned(unpinned: Path) -> None:
     given = unpinned / "given.json"
     given.write_text(json.dumps(DOCUMENT))
     status, out, err = manage(unpinned, "mcp_openapi", "weather", "--from", str(given))
@@ -274,7 +274,7 @@ def test_the_first_document_can_be_pinned(unpinned: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "migrate", "makemigrations"])
-def test_what_is_outside_the_site_stops_no_command(unpinned: Path, command: str) -> None:
+def test_commands_run_despite_missing_external_files(unpinned: Path, command: str) -> None:
     (unpinned / "weather.json").write_text("{")
     status, _, err = manage(unpinned, command)
     assert status == 0, err

@@ -31,13 +31,13 @@ HIDDEN = ["permitted", "permitted_twice", "for_nobody"]
 
 
 def run(command: str, *arguments: str) -> tuple[str, str]:
-    """The standard output and the standard error of a command."""
+    """Return the standard output and the standard error of a command."""
     out, err = io.StringIO(), io.StringIO()
     call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
     return out.getvalue(), err.getvalue()
 
 
-def test_mcp_tools_lists_all_whoever_may_use_them() -> None:
+def test_mcp_tools_lists_all_tools() -> None:
     out, err = run("mcp_tools")
     listed = [line for line in out.splitlines() if line and not line.startswith(" ")]
     assert listed[:-2] == sorted([*TOOLS, *HIDDEN])
@@ -45,7 +45,7 @@ def test_mcp_tools_lists_all_whoever_may_use_them() -> None:
     assert err == ""
 
 
-def test_mcp_tools_says_where_a_tool_is_and_who_may_use_it() -> None:
+def test_mcp_tools_shows_source_and_access_of_tools() -> None:
     out, _ = run("mcp_tools")
     assert f"tests/support/site.py:{site.add.__code__.co_firstlineno}" in out
     assert "access: auth.add_user + auth.delete_user" in out
@@ -55,7 +55,7 @@ def test_mcp_tools_says_where_a_tool_is_and_who_may_use_it() -> None:
 
 
 @pytest.mark.django_db
-def test_mcp_tools_of_a_user_are_what_the_user_sees(user: Any) -> None:
+def test_mcp_tools_of_a_user_matches_their_list(user: Any) -> None:
     out, _ = run("mcp_tools", "--user", "ada")
     listed = [line for line in out.splitlines() if line and not line.startswith(" ")]
     assert listed[:-2] == TOOLS
@@ -63,13 +63,13 @@ def test_mcp_tools_of_a_user_are_what_the_user_sees(user: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_mcp_tools_of_a_user_follow_the_permissions(user: Any) -> None:
+def test_mcp_tools_of_a_user_follows_permissions(user: Any) -> None:
     user.user_permissions.set(Permission.objects.filter(codename__in=["add_user"]))
     shown = json.loads(run("mcp_tools", "--user", "ada", "--json")[0])
     assert sorted({tool["name"] for tool in shown} - set(TOOLS)) == ["permitted"]
 
 
-def test_mcp_tools_shows_which_tools_are_switched_off() -> None:
+def test_mcp_tools_shows_disabled_tools() -> None:
     set_tool("add", enabled=False)
     out, _ = run("mcp_tools")
     assert out.count("state:") == 1
@@ -80,7 +80,7 @@ def test_mcp_tools_shows_which_tools_are_switched_off() -> None:
 
 
 @pytest.mark.django_db
-def test_mcp_tools_says_of_a_new_tool_what_the_next_request_makes_of_it(settings: Any) -> None:
+def test_mcp_tools_shows_the_future_state_of_new_tools(settings: Any) -> None:
     for new_tools, state in (("enabled", None), ("disabled", "new, pending approval")):
         settings.MCP_BRIDGE = {"NEW_TOOLS": new_tools}
         serve(settings, taking(int), confirm=True)
@@ -89,7 +89,7 @@ def test_mcp_tools_says_of_a_new_tool_what_the_next_request_makes_of_it(settings
         assert state is None or f"state:  {state}" in out
 
 
-def test_mcp_tools_as_json_holds_the_schemas() -> None:
+def test_mcp_tools_as_json_includes_the_schemas() -> None:
     tools = {tool["name"]: tool for tool in json.loads(run("mcp_tools", "--json")[0])}
     assert sorted(tools) == sorted([*TOOLS, *HIDDEN])
     assert tools["permitted"]["permissions"] == ["auth.add_user"]
@@ -99,7 +99,7 @@ def test_mcp_tools_as_json_holds_the_schemas() -> None:
         Draft202012Validator.check_schema(tool["inputSchema"])
 
 
-def test_mcp_tools_says_what_is_left_out_and_why(settings: Any) -> None:
+def test_mcp_tools_lists_withheld_tools_with_reasons(settings: Any) -> None:
     def star(*values: int) -> None:
         """Take any."""
 
@@ -109,7 +109,7 @@ def test_mcp_tools_says_what_is_left_out_and_why(settings: Any) -> None:
     assert "mcp_bridge.E006: star (tests/management/test_commands.py:" in err
 
 
-def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
+def test_mcp_tools_works_on_a_site_without_tools(settings: Any) -> None:
     route(settings)
     out, err = run("mcp_tools")
     assert "0 of 0 tools" in out
@@ -119,7 +119,7 @@ def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
 
 
 def call(*arguments: str) -> dict[str, Any]:
-    """The result that mcp_call prints."""
+    """Return the result that mcp_call prints."""
     out, err = run("mcp_call", *arguments)
     assert err == ""
     result: dict[str, Any] = json.loads(out)
@@ -128,7 +128,7 @@ def call(*arguments: str) -> dict[str, Any]:
 
 
 def failed_call(*arguments: str) -> tuple[str, str]:
-    """What mcp_call prints, and the error of one line that makes its exit status 1."""
+    """Return the output of mcp_call and the one-line error of its exit status 1."""
     out = io.StringIO()
     with pytest.raises(CommandError) as raised:
         call_command("mcp_call", *arguments, stdout=out)
@@ -157,7 +157,7 @@ def test_mcp_call_prints_the_latest_revision_by_default() -> None:
 
 
 @pytest.mark.django_db
-def test_mcp_call_without_a_user_is_nobody() -> None:
+def test_mcp_call_without_a_user_is_anonymous() -> None:
     assert call("ping_public")["isError"] is False
     out, error = failed_call("add", '{"a": 2}')
     assert out == ""
@@ -166,7 +166,7 @@ def test_mcp_call_without_a_user_is_nobody() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["permitted", "for_nobody", "unmarked", "no such tool", ""])
-def test_mcp_call_says_that_a_tool_is_unknown_to_the_user(name: str, user: Any) -> None:
+def test_mcp_call_reports_a_tool_hidden_from_the_user(name: str, user: Any) -> None:
     out, error = failed_call(name, "--user", "ada")
     assert out == ""
     assert error.startswith(f"Unknown tool: {name}. ")
@@ -175,7 +175,7 @@ def test_mcp_call_says_that_a_tool_is_unknown_to_the_user(name: str, user: Any) 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_gives_procedures_a_request_of_the_user() -> None:
+def test_mcp_call_passes_a_request_of_the_user() -> None:
     given = call("for_ada", '{"word": "hers"}', "--user", "ada")
     assert given["structuredContent"] == {"result": "hers: ada's own"}
 
@@ -198,9 +198,7 @@ def test_mcp_call_needs_no_host(hosts: list[str], settings: Any) -> None:
 @pytest.mark.parametrize(
     ("hosts", "host"), [(["library.example"], "library.example"), (["*"], "localhost")]
 )
-def test_a_tool_that_asks_for_the_host_is_given_one_of_the_sites(
-    hosts: list[str], host: str, settings: Any
-) -> None:
+def test_tool_receives_a_host_of_the_site(hosts: list[str], host: str, settings: Any) -> None:
     def where(context: Context) -> str:
         """Say which host was called."""
         return str(context.request.get_host())
@@ -243,9 +241,7 @@ def test_mcp_call_needs_no_url_at_all(settings: Any) -> None:
         ("add", '{"a": "2"}', "a: "),
     ],
 )
-def test_mcp_call_fails_with_an_error_as_the_model_gets_it(
-    name: str, arguments: str, text: str
-) -> None:
+def test_mcp_call_fails_with_the_models_error(name: str, arguments: str, text: str) -> None:
     out, error = failed_call(name, arguments, "--user", "ada")
     result = json.loads(out)
     assert result["isError"] is True
@@ -256,7 +252,7 @@ def test_mcp_call_fails_with_an_error_as_the_model_gets_it(
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
 @pytest.mark.parametrize("arguments", ["[]", "5", '"x"', "false"])
-def test_mcp_call_refuses_arguments_that_are_no_object(arguments: str) -> None:
+def test_mcp_call_refuses_non_object_arguments(arguments: str) -> None:
     out, error = failed_call("add", arguments, "--user", "ada")
     assert out == ""
     assert error == ("The call was refused: Invalid params: arguments must be an object.")
@@ -267,7 +263,7 @@ def test_mcp_call_refuses_arguments_that_are_no_object(arguments: str) -> None:
 @pytest.mark.parametrize(
     "arguments", ["NaN", '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": 1, "a": 2}']
 )
-def test_mcp_call_refuses_what_only_a_lenient_reader_takes_for_json(arguments: str) -> None:
+def test_mcp_call_refuses_invalid_json(arguments: str) -> None:
     out, error = failed_call("add", arguments, "--user", "ada")
     assert out == ""
     assert error.startswith("The arguments are not JSON: ")
@@ -275,26 +271,26 @@ def test_mcp_call_refuses_what_only_a_lenient_reader_takes_for_json(arguments: s
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_takes_null_for_no_arguments() -> None:
+def test_mcp_call_accepts_null_as_no_arguments() -> None:
     assert call("who", "null", "--user", "ada")["isError"] is False
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_says_which_capability_its_client_has_not() -> None:
+def test_mcp_call_names_a_missing_capability() -> None:
     out, error = failed_call("needs_sampling", "--user", "ada")
     assert out == ""
     assert error.startswith("The call was refused: This request requires the client capability")
 
 
-def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:
+def test_mcp_call_is_recorded_for_its_user(user: Any) -> None:
     call("add", '{"a": 2}', "--user", "ada")
     recorded = record()
     assert (recorded.tool, recorded.user, recorded.outcome) == ("add", user, Outcome.SUCCEEDED)
     assert recorded.client_name == "manage.py mcp_call"
 
 
-def test_a_call_that_needs_approval_waits_in_the_queue(user: Any, settings: Any) -> None:
+def test_call_requiring_approval_is_queued(user: Any, settings: Any) -> None:
     serve(settings, taking(int), confirm=True)
     out, error = failed_call("take", '{"value": 1}', "--user", "ada")
     assert (
@@ -306,7 +302,7 @@ def test_a_call_that_needs_approval_waits_in_the_queue(user: Any, settings: Any)
     assert (waiting.user, waiting.status) == (user, PendingCall.Status.WAITING)
 
 
-def test_the_approval_page_is_a_path_where_there_is_no_host(user: Any, settings: Any) -> None:
+def test_approval_address_is_a_path_without_a_host(user: Any, settings: Any) -> None:
     server = serve(settings, taking(int), confirm=True)
     route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
     out, _ = failed_call("take", '{"value": 1}', "--user", "ada")
@@ -318,7 +314,7 @@ def test_the_approval_page_is_a_path_where_there_is_no_host(user: Any, settings:
     ("arguments", "status"),
     [(["ping_public"], 0), (["add"], 1), (["no such tool"], 1), (["ping_public", "{"], 1)],
 )
-def test_mcp_call_can_stand_in_a_script(
+def test_mcp_call_works_in_scripts(
     arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) if status else nullcontext() as ended:
@@ -342,20 +338,20 @@ def test_mcp_call_can_stand_in_a_script(
         (["mcp_tools", "--user", "nobody"], "Unknown user 'nobody'"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
+def test_invalid_input_is_a_one_line_error(arguments: list[str], error: str) -> None:
     with pytest.raises(CommandError, match=error) as raised:
         run(*arguments)
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.django_db
-def test_users_are_found_by_the_name_they_log_in_with() -> None:
+def test_users_are_found_by_username_field() -> None:
     get_user_model().objects.create_user("Ada.Lovelace@example.com")
     out, _ = run("mcp_tools", "--user", "Ada.Lovelace@example.com")
     assert "for Ada.Lovelace@example.com" in out
 
 
-def test_mcp_tools_says_how_many_tokens_tools_and_lists_take(settings: Any) -> None:
+def test_mcp_tools_shows_token_counts(settings: Any) -> None:
     settings.MCP_BRIDGE = {
         "TOOLSETS": {"sums": ["add"], "reading": {"tools": ["*"], "read_only": True}}
     }
@@ -374,7 +370,7 @@ def test_mcp_tools_says_how_many_tokens_tools_and_lists_take(settings: Any) -> N
     ]
 
 
-def test_mcp_tools_of_a_toolset(settings: Any) -> None:
+def test_mcp_tools_lists_a_toolset(settings: Any) -> None:
     settings.MCP_BRIDGE = {"TOOLSETS": {"sums": ["add"]}}
     out, _ = run("mcp_tools", "--toolset", "sums")
     assert [line for line in out.splitlines() if line and not line.startswith(" ")][0] == "add"

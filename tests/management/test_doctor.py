@@ -1,4 +1,4 @@
-"""What mcp_doctor finds in a site: each finding is there when it should be, and goes away."""
+"""Findings of mcp_doctor in a site: each appears with its fault and disappears without it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Doctor:
 
     def __init__(self, *arguments: str) -> None:
         out = io.StringIO()
-        # The tests' site has OAuth installed, and does not use it.
+        # The tests' site has OAuth installed but does not use it.
         silenced = [*settings.SILENCED_SYSTEM_CHECKS, "mcp_bridge.W040"]
         try:
             with override_settings(SILENCED_SYSTEM_CHECKS=silenced):
@@ -50,14 +50,14 @@ class Doctor:
         assert all(finding["remedy"] for finding in self.findings if finding["level"] in GRAVE)
 
     def found(self, level: str, area: str, text: str) -> bool:
-        """Whether there is a finding of that level and area whose text has these words."""
+        """Return whether there is a finding of that level and area whose text has these words."""
         return any(
             (finding["level"], finding["area"]) == (level, area) and text in finding["text"]
             for finding in self.findings
         )
 
     def grave(self) -> list[str]:
-        """The errors and warnings."""
+        """Return the errors and warnings."""
         return [finding["text"] for finding in self.findings if finding["level"] in GRAVE]
 
 
@@ -65,7 +65,7 @@ GRAVE = ("error", "warning")
 
 
 def page(request: HttpRequest, **kwargs: object) -> HttpResponse:
-    """A page of a site that has one for every address."""
+    """Return a page of a site that has one for every address."""
     return HttpResponse("<h1>Page</h1>")
 
 
@@ -75,7 +75,7 @@ def secret(user: Any) -> str:
     return Token.objects.issue(user=user, name="test")[1]
 
 
-def test_a_site_without_faults_is_well(secret: str, settings: Any) -> None:
+def test_sound_site_has_no_findings(secret: str, settings: Any) -> None:
     settings.DEBUG = False
     doctor = Doctor("--token", secret)
     assert (doctor.grave(), doctor.failed) == ([], False)
@@ -86,13 +86,13 @@ def test_a_site_without_faults_is_well(secret: str, settings: Any) -> None:
     assert secret not in json.dumps(doctor.findings)
 
 
-def test_a_user_is_who_lists_the_tools(user: Any, settings: Any) -> None:
+def test_tools_are_listed_as_the_given_user(user: Any, settings: Any) -> None:
     user.user_permissions.set(Permission.objects.filter(codename="add_user"))
     doctor = Doctor("--user", "ada")
     assert doctor.found("ok", "endpoint, tools", f"{len(site.TOOLS) + 1} tools")
 
 
-def test_nobody_is_told_to_give_a_credential(settings: Any) -> None:
+def test_missing_credential_is_not_a_finding(settings: Any) -> None:
     serve(settings, taking(int))
     doctor = Doctor()
     assert doctor.found("info", "endpoint, handshake", "requires a credential (401)")
@@ -110,18 +110,18 @@ def test_errors_of_the_system_checks_are_errors(settings: Any) -> None:
 
 
 def deployment(**kwargs: Any) -> list[checks.CheckMessage]:
-    """What another app says of deployments alone."""
+    """Return a message of another app that is for deployments only."""
     return [checks.Error("Not for production.", id="other.E001")]
 
 
-def test_errors_of_others_at_deployment_are_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deployment_errors_of_other_apps_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     registered = {*checks.registry.registry.deployment_checks, deployment}
     deployment.tags = ["other"]  # type: ignore[attr-defined]
     monkeypatch.setattr(checks.registry.registry, "deployment_checks", registered)
     assert not Doctor().failed
 
 
-def test_what_a_command_would_stop_at_is_a_finding(settings: Any) -> None:
+def test_errors_that_stop_commands_are_findings(settings: Any) -> None:
     settings.TEMPLATES = [{"BACKEND": "no.such.Backend"}]
     assert Doctor().failed
 
@@ -149,7 +149,9 @@ def test_what_a_command_would_stop_at_is_a_finding(settings: Any) -> None:
         ({"MIDDLEWARE": settings.MIDDLEWARE[1:]}, "info", "checks", "security.W001"),
     ],
 )
-def test_settings(names: dict[str, Any], level: str, area: str, text: str, settings: Any) -> None:
+def test_faulty_settings_are_findings(
+    names: dict[str, Any], level: str, area: str, text: str, settings: Any
+) -> None:
     settings.CACHES = {"default": {"BACKEND": LOCMEM}}
     assert not Doctor().found(level, area, text)
     with override_settings(**names):
@@ -159,7 +161,7 @@ def test_settings(names: dict[str, Any], level: str, area: str, text: str, setti
     assert not Doctor().found(level, area, text)
 
 
-def test_nobody_can_authenticate(settings: Any) -> None:
+def test_missing_ways_to_authenticate_are_a_finding(settings: Any) -> None:
     serve(settings, taking(int))
     settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": []}
     assert Doctor().found("error", "checks", "all calls fail")
@@ -167,7 +169,7 @@ def test_nobody_can_authenticate(settings: Any) -> None:
     assert not Doctor().found("error", "checks", "all calls fail")
 
 
-def test_tokens_are_counted_that_hold(user: Any, settings: Any) -> None:
+def test_only_valid_tokens_are_counted(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     expired = timezone.now() - timedelta(days=1)
     Token.objects.issue(user=user, name="old", expires_at=expired)
@@ -179,7 +181,7 @@ def test_tokens_are_counted_that_hold(user: Any, settings: Any) -> None:
     assert Doctor().found("warning", "checks", "Without a valid token")
 
 
-def test_no_tool_is_served(settings: Any) -> None:
+def test_missing_tools_are_a_finding(settings: Any) -> None:
     serve(settings, taking(int))
     set_tool("take", enabled=False)
     assert Doctor().found("warning", "checks", "None of the 1 tools in the code is served")
@@ -187,7 +189,7 @@ def test_no_tool_is_served(settings: Any) -> None:
     assert not Doctor().found("warning", "checks", "tools in the code is served")
 
 
-def test_a_list_that_is_too_long_for_models(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_tool_list_is_a_finding(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.MCP_BRIDGE = {"TOOLSETS": {"numbers": ["give"]}}
     serve(settings, giving(int, 1), taking(int))
     assert not Doctor().found("info", "checks", "take about")
@@ -202,14 +204,14 @@ async def later() -> int:
     return 1
 
 
-def test_asynchronous_tools_and_connections(settings: Any) -> None:
+def test_persistent_connections_with_async_tools_are_a_finding(settings: Any) -> None:
     serve(settings, later)
     assert Doctor().found("info", "checks", "`async def` (later)")
     serve(settings, later, asynchronous=True)
     assert not Doctor().found("info", "checks", "`async def`")
 
 
-def test_connections_that_are_kept_under_asgi(settings: Any, keeps: None) -> None:
+def test_persistent_connections_under_asgi_are_a_finding(settings: Any, keeps: None) -> None:
     serve(settings, later, asynchronous=True)
     assert Doctor().found("warning", "checks", "'default' keeps connections (CONN_MAX_AGE is 60)")
     serve(settings, later)
@@ -236,7 +238,7 @@ def on_the_lane(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.ASGI_APPLICATION = f"{__name__}.application"
 
 
-def test_the_direct_lane_is_known(
+def test_direct_lane_is_recognised(
     settings: Any, monkeypatch: pytest.MonkeyPatch, keeps: None
 ) -> None:
     serve(settings, later)
@@ -246,20 +248,18 @@ def test_the_direct_lane_is_known(
     on_the_lane(settings, monkeypatch)
     assert not Doctor().found("warning", "checks", "CONN_MAX_AGE")
     serve(settings, later)
-    # Its view is the asynchronous one in any case.
+    # Its view is the asynchronous one regardless.
     assert not Doctor().found("info", "checks", "`async def`")
 
 
 @pytest.mark.parametrize("name", ["tests.management.nowhere", f"{__name__}.no_application"])
-def test_an_asgi_application_that_cannot_be_imported_is_not_the_lane(
-    name: str, settings: Any
-) -> None:
+def test_unimportable_asgi_application_is_not_the_lane(name: str, settings: Any) -> None:
     serve(settings, later)
     settings.ASGI_APPLICATION = name
     assert Doctor().found("info", "checks", "`async def`")
 
 
-def test_no_address_serves_the_endpoint(settings: Any) -> None:
+def test_missing_endpoint_is_a_finding(settings: Any) -> None:
     urlconf = ModuleType("tests.doctor")
     vars(urlconf)["urlpatterns"] = [path("rpc", site.server.view)]
     settings.ROOT_URLCONF = urlconf
@@ -274,7 +274,7 @@ def test_no_address_serves_the_endpoint(settings: Any) -> None:
     assert not doctor.found("error", "endpoint", "")
 
 
-def test_one_spelling_of_the_address_is_another_views(settings: Any, secret: str) -> None:
+def test_slash_address_of_another_view_is_a_finding(settings: Any, secret: str) -> None:
     route(settings, path("rpc", site.server.view), re_path(r"^(\w+/)*$", page))
     doctor = Doctor("--token", secret)
     assert doctor.found("warning", "checks", "mcp_bridge.W031")
@@ -307,7 +307,7 @@ def login(get_response: Any) -> Any:
         ("login", "redirects (status 302) to http://testserver/login/", "exempt the endpoint"),
     ],
 )
-def test_a_middleware_is_in_the_way(
+def test_blocking_middleware_is_a_finding(
     middleware: str, text: str, remedy: str, settings: Any, secret: str
 ) -> None:
     usual = settings.MIDDLEWARE
@@ -320,7 +320,7 @@ def test_a_middleware_is_in_the_way(
     assert not Doctor("--token", secret).failed
 
 
-def test_the_credential_does_not_hold(secret: str) -> None:
+def test_invalid_credential_is_a_finding(secret: str) -> None:
     doctor = Doctor("--token", f"{secret}x")
     (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
     assert finding["level"] == "error"
@@ -328,7 +328,7 @@ def test_the_credential_does_not_hold(secret: str) -> None:
     assert doctor.failed
 
 
-def test_a_caller_without_tools(settings: Any, secret: str, user: Any) -> None:
+def test_caller_without_tools_is_a_finding(settings: Any, secret: str, user: Any) -> None:
     serve(settings, giving(int, 1), permissions="auth.add_user")
     doctor = Doctor("--token", secret)
     assert doctor.found("warning", "endpoint, tools", "the list is empty")
@@ -347,13 +347,13 @@ def test_a_caller_without_tools(settings: Any, secret: str, user: Any) -> None:
         (["--user", "nobody"], "Unknown user 'nobody'"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(arguments: list[str], text: str) -> None:
+def test_invalid_input_is_a_one_line_error(arguments: list[str], text: str) -> None:
     with pytest.raises(CommandError, match=text) as raised:
         call_command("mcp_doctor", *arguments, stdout=io.StringIO())
     assert "\n" not in str(raised.value)
 
 
-def test_findings_are_lines_with_their_remedies(settings: Any) -> None:
+def test_findings_are_printed_with_remedies(settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGESIZE": 1}
     out = io.StringIO()
     with pytest.raises(CommandError, match="Errors to fix"):

@@ -1,4 +1,4 @@
-"""What mcp_doctor finds where clients reach the endpoint: a live server, and proxies before it."""
+"""Findings of mcp_doctor on a live server and on proxies before it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tests.support.serving import taking
 pytestmark = [pytest.mark.alone, pytest.mark.django_db(transaction=True)]
 
 Headers = dict[str, str]
-# Takes the method, the path and the headers of a request, which it may change, and returns an
-# answer of the proxy's own: the status, the headers and the body.
+# Takes the method, the path and the headers of a request, which it may change, and returns the
+# proxy's own answer, if any: the status, the headers and the body.
 Rule = Callable[[str, str, Headers], tuple[int, Headers, bytes] | None]
 HTML = {"Content-Type": "text/html"}
 
@@ -83,7 +83,7 @@ def passing(method: str, path: str, headers: Headers) -> None:
 
 
 def without(*names: str) -> Rule:
-    """A proxy that drops headers of requests."""
+    """Return a proxy that drops headers of requests."""
 
     def drop(method: str, path: str, headers: Headers) -> None:
         for name in [each for each in headers if each.lower() in names]:
@@ -93,7 +93,7 @@ def without(*names: str) -> Rule:
 
 
 def answering(status: int, body: bytes = b"<h1>Page</h1>", **headers: str) -> Rule:
-    """A proxy that answers for itself."""
+    """Return a proxy that answers for itself."""
     return lambda method, path, received: (status, {**HTML, **headers}, body)
 
 
@@ -117,14 +117,14 @@ def examine(live_server: Any, secret: str) -> Callable[..., Doctor]:
 Examine = Callable[..., Doctor]
 
 
-def test_a_live_server_is_well(live_server: Any, secret: str) -> None:
+def test_sound_live_server_has_no_findings(live_server: Any, secret: str) -> None:
     for address in (f"{live_server.url}/mcp", f"{live_server.url}/mcp/"):
         doctor = Doctor("--url", address, "--token", secret)
         assert (doctor.grave(), doctor.failed) == ([], False)
         assert doctor.found("ok", "endpoint, tools", f"{len(site.TOOLS)} tools")
 
 
-def test_a_proxy_that_passes_everything_on_is_well(examine: Examine) -> None:
+def test_transparent_proxy_has_no_findings(examine: Examine) -> None:
     assert examine().grave() == []
 
 
@@ -150,7 +150,7 @@ def test_a_proxy_that_passes_everything_on_is_well(examine: Examine) -> None:
         (answering(301, Location="/mcp"), "handshake", "redirects", "SECURE_PROXY_SSL_HEADER"),
     ],
 )
-def test_what_stands_before_the_endpoint(
+def test_interfering_proxies_are_findings(
     examine: Examine, rule: Rule, area: str, text: str, remedy: str
 ) -> None:
     doctor = examine(rule)
@@ -161,8 +161,8 @@ def test_what_stands_before_the_endpoint(
     assert doctor.failed
 
 
-def test_the_authorization_header_does_not_arrive(examine: Examine, settings: Any) -> None:
-    # Some tools are public, so that nobody is refused: the wrong credential shows it.
+def test_dropped_authorization_header_is_a_finding(examine: Examine, settings: Any) -> None:
+    # Some tools are public, so no caller is refused; only the wrong credential reveals the fault.
     doctor = examine(without("authorization"))
     assert doctor.found("error", "endpoint, credential", "A wrong credential is not refused")
     serve(settings, taking(int))
@@ -172,21 +172,21 @@ def test_the_authorization_header_does_not_arrive(examine: Examine, settings: An
     assert examine().grave() == []
 
 
-def test_the_challenge_does_not_arrive(examine: Examine, settings: Any) -> None:
+def test_dropped_challenge_is_a_finding(examine: Examine, settings: Any) -> None:
     serve(settings, taking(int))
     doctor = examine(hidden="WWW-Authenticate")
     assert doctor.found("warning", "endpoint, credential", "without WWW-Authenticate")
     assert examine().found("ok", "endpoint, credential", "401 with WWW-Authenticate")
 
 
-def test_a_wrong_credential_is_told_from_one_that_does_not_arrive(examine: Examine) -> None:
+def test_invalid_and_dropped_credentials_are_distinguished(examine: Examine) -> None:
     doctor = examine(token="wrong")
     (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
     assert "The header arrived, but the credential is invalid" in finding["remedy"]
     assert doctor.failed
 
 
-def test_a_host_that_is_not_allowed(examine: Examine, settings: Any) -> None:
+def test_disallowed_host_is_a_finding(examine: Examine, settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["library.example"]
     doctor = examine()
     (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
@@ -195,21 +195,21 @@ def test_a_host_that_is_not_allowed(examine: Examine, settings: Any) -> None:
     assert not examine().failed
 
 
-def test_a_page_is_served_to_get(examine: Examine) -> None:
+def test_page_served_to_get_is_a_finding(examine: Examine) -> None:
     def page(method: str, path: str, headers: Headers) -> tuple[int, Headers, bytes] | None:
         return (200, HTML, b"<h1>Page</h1>") if method == "GET" else None
 
     assert examine(page).found("error", "endpoint, methods", "GET is answered with status 200")
 
 
-def test_one_spelling_of_the_address_is_redirected(examine: Examine) -> None:
+def test_redirected_slash_address_is_a_finding(examine: Examine) -> None:
     def redirect(method: str, path: str, headers: Headers) -> tuple[int, Headers, bytes] | None:
         return (301, {"Location": "/mcp"}, b"") if path == "/mcp/" else None
 
     assert examine(redirect).found("warning", "endpoint, slash", "answered with status 301")
 
 
-def test_nothing_listens(live_server: Any, secret: str) -> None:
+def test_closed_port_is_a_finding(live_server: Any, secret: str) -> None:
     with proxy(live_server.url, passing) as origin:
         pass
     doctor = Doctor("--url", f"{origin}/mcp", "--token", secret)
@@ -217,7 +217,7 @@ def test_nothing_listens(live_server: Any, secret: str) -> None:
     assert doctor.failed
 
 
-def test_nobody_answers(secret: str) -> None:
+def test_unanswered_request_is_a_finding(secret: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
         doctor = Doctor("--url", address, "--timeout", "0.3", "--token", secret)
@@ -226,7 +226,7 @@ def test_nobody_answers(secret: str) -> None:
     assert "firewall" in finding["remedy"]
 
 
-def test_a_port_without_tls(live_server: Any, secret: str) -> None:
+def test_port_without_tls_is_a_finding(live_server: Any, secret: str) -> None:
     address = live_server.url.replace("http:", "https:")
     doctor = Doctor("--url", f"{address}/mcp", "--token", secret)
     (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
@@ -235,7 +235,7 @@ def test_a_port_without_tls(live_server: Any, secret: str) -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate that nobody knows, for 127.0.0.1, with its key."""
+    """An untrusted certificate for 127.0.0.1, with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
@@ -262,7 +262,7 @@ def encrypted(url: str, rule: Rule, certificate: Path, secret: str) -> Doctor:
         return Doctor("--url", f"{origin}/mcp", "--token", secret)
 
 
-def test_a_certificate_that_nobody_knows(
+def test_untrusted_certificate_is_a_finding(
     live_server: Any, secret: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doctor = encrypted(live_server.url, passing, certificate, secret)
@@ -274,7 +274,7 @@ def test_a_certificate_that_nobody_knows(
     assert doctor.found("ok", "endpoint, handshake", "speaks 2025-11-25")
 
 
-def test_a_proxy_that_ends_tls_is_not_known_to_django(
+def test_unconfigured_tls_proxy_is_a_finding(
     live_server: Any,
     secret: str,
     certificate: Path,

@@ -1,4 +1,4 @@
-"""The person at the terminal reads why a tool is missing; a client reads that it is unknown."""
+"""Commands explain why a tool is missing; clients only receive that it is unknown."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.serving import set_tool, taking
 
 
 class Nobody(AccessPolicy):
-    """A policy of a site that is closed."""
+    """A policy that refuses everyone."""
 
     def allows(self, tool: Tool, context: Context) -> bool:
         return False
 
 
 def reason(user: Any, name: str = "take") -> str:
-    """What mcp_call tells of a tool that is missing for a user: what mcp_tools tells too."""
+    """Return mcp_call's reason why a tool is missing for a user, which mcp_tools shows too."""
     arguments = [] if user is None else ["--user", user.get_username()]
     with pytest.raises(CommandError) as raised:
         call_command("mcp_call", name, '{"value": 1}', *arguments)
@@ -45,7 +45,7 @@ def reason(user: Any, name: str = "take") -> str:
     return why
 
 
-def test_a_tool_that_is_switched_off(user: Any, settings: Any) -> None:
+def test_disabled_tool_is_explained(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     set_tool("take", enabled=False)
     assert reason(user) == "It is disabled in the admin."
@@ -53,20 +53,20 @@ def test_a_tool_that_is_switched_off(user: Any, settings: Any) -> None:
     assert run("mcp_tools", "--user", "ada")[1] == ""
 
 
-def test_a_tool_that_waits_for_approval(user: Any, settings: Any) -> None:
+def test_tool_pending_approval_is_explained(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve(settings, taking(int))
     assert reason(user).startswith("It is new and pending approval")
 
 
-def test_a_tool_that_has_changed(user: Any, settings: Any) -> None:
+def test_changed_tool_is_explained(user: Any, settings: Any) -> None:
     serve(settings, taking(int), confirm=True)
     assert [tool["name"] for tool in MCPClient(user=user).list_tools()] == ["take"]
     serve(settings, taking(str), confirm=True)
     assert reason(user).startswith("It has changed and is pending approval")
 
 
-def test_a_tool_whose_permissions_the_user_has_not(user: Any, settings: Any) -> None:
+def test_tool_with_missing_permissions_is_explained(user: Any, settings: Any) -> None:
     serve(settings, taking(int), permissions=["auth.add_user", "auth.change_user"])
     user.user_permissions.set(Permission.objects.filter(codename="add_user"))
     assert reason(user) == "ada lacks the permission auth.change_user."
@@ -74,7 +74,7 @@ def test_a_tool_whose_permissions_the_user_has_not(user: Any, settings: Any) -> 
     assert reason(user) == "ada lacks the permissions auth.add_user and auth.change_user."
 
 
-def test_a_tool_for_groups(user: Any, settings: Any) -> None:
+def test_tool_limited_to_groups_is_explained(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     setting = set_tool("take", restricted=True)
     assert (
@@ -87,11 +87,11 @@ def test_a_tool_for_groups(user: Any, settings: Any) -> None:
     assert run("mcp_tools", "--user", "ada")[1] == ""
 
 
-def test_a_tool_that_is_not_public() -> None:
+def test_non_public_tool_is_explained() -> None:
     assert reason(None, "echo") == "It is not public: pass --user."
 
 
-def test_a_user_who_is_not_active(user: Any, settings: Any) -> None:
+def test_inactive_user_is_explained(user: Any, settings: Any) -> None:
     serve(settings, taking(int))
     user.is_active = False
     user.save()
@@ -99,7 +99,7 @@ def test_a_user_who_is_not_active(user: Any, settings: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["for_nobody", "permitted"])
-def test_tools_of_the_site_of_the_tests(name: str, user: Any) -> None:
+def test_hidden_tools_of_the_test_site_are_explained(name: str, user: Any) -> None:
     said = {
         "for_nobody": "The tool's own access rule (code) refuses ada.",
         "permitted": "ada lacks the permission auth.add_user.",
@@ -111,7 +111,7 @@ def test_tools_of_the_site_of_the_tests(name: str, user: Any) -> None:
     ]
 
 
-def test_a_policy_of_the_sites_own(user: Any, settings: Any) -> None:
+def test_custom_policy_is_explained(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.management.test_missing_tools.Nobody"}
     serve(settings, taking(int))
     assert reason(user) == (
@@ -124,7 +124,7 @@ def star(*values: int) -> None:
 
 
 @pytest.mark.parametrize(("mark", "id"), [({}, "E006"), ({"name": "st.ar"}, "E005")])
-def test_a_tool_that_an_error_withholds(
+def test_tool_withheld_by_an_error_is_explained(
     mark: dict[str, str], id: str, user: Any, settings: Any
 ) -> None:
     serve(settings, star, **mark)
@@ -133,7 +133,7 @@ def test_a_tool_that_an_error_withholds(
     assert "tests/management/test_missing_tools.py:" in said
 
 
-def test_two_tools_with_one_name(user: Any, settings: Any) -> None:
+def test_tools_with_the_same_name_are_explained(user: Any, settings: Any) -> None:
     server = RpcServer()
     server.register_procedure(mcp_tool(taking(int)), name="a.b")
     server.register_procedure(mcp_tool(taking(str)), name="a_b")
@@ -141,7 +141,7 @@ def test_two_tools_with_one_name(user: Any, settings: Any) -> None:
     assert reason(user, "a_b").startswith("mcp_bridge.E007: ")
 
 
-def test_a_name_that_is_no_tools(user: Any) -> None:
+def test_unknown_name_is_explained(user: Any) -> None:
     assert reason(user, "shop.orders.find") == (
         "No marked and registered procedure has this tool name. Did you mean 'shop_orders_find'?"
     )

@@ -49,14 +49,14 @@ def number(caller: CheckedClient) -> str:
 
 
 def run(*arguments: str) -> str:
-    """What the command prints, on both ways."""
+    """Return the output and errors of the command."""
     out = io.StringIO()
     call_command("mcp_pending", *arguments, stdout=out, stderr=out, no_color=True)
     return out.getvalue()
 
 
 def fails(*arguments: str) -> str:
-    """The error of one line with which the command ends; nothing is decided."""
+    """Return the error of one line with which the command ends; nothing is decided."""
     with pytest.raises(CommandError) as raised:
         run(*arguments)
     assert set(PendingCall.objects.values_list("decided_at", flat=True)) <= {None}
@@ -70,7 +70,7 @@ def as_json(*arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
-def test_the_model_names_the_command_that_approves(
+def test_message_to_the_model_names_the_command(
     caller: CheckedClient, number: str, decider: Any
 ) -> None:
     text = text_of(caller.call_tool("wipe", ARGUMENTS))
@@ -85,7 +85,7 @@ def test_the_model_names_the_command_that_approves(
     assert (entry.user, entry.get_change_message()) == (decider, "Approved.")
 
 
-def test_the_address_of_a_call_by_a_command_is_a_path(user: Any, settings: Any) -> None:
+def test_address_of_a_call_by_command_is_a_path(user: Any, settings: Any) -> None:
     serve_tools(settings, wipe, confirm=True)
     out = io.StringIO()
     with suppress(CommandError):
@@ -94,7 +94,7 @@ def test_the_address_of_a_call_by_a_command_is_a_path(user: Any, settings: Any) 
     assert f"The call is pending at {address}." in out.getvalue()
 
 
-def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> None:
+def test_pending_calls_are_listed_with_their_details(number: str) -> None:
     for arguments in ([], ["list"], ["list", number]):
         shown = run(*arguments)
         assert shown.startswith(f"{number}  wipe\n    asked by ada 0 minutes ago, with the client")
@@ -108,7 +108,7 @@ def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> Non
     assert (call["user"], call["status"], call["obstacle"]) == ("ada", "waiting", "")
 
 
-def test_decided_calls_are_not_listed_but_shown_by_number(number: str, decider: Any) -> None:
+def test_decided_calls_are_shown_only_by_number(number: str, decider: Any) -> None:
     run("refuse", number, "--user", "grace", "--reason", "Not on a\nFriday.")
     assert (run(), as_json()) == ("0 calls pending.\n", [])
     shown = run("list", number)
@@ -119,7 +119,7 @@ def test_decided_calls_are_not_listed_but_shown_by_number(number: str, decider: 
         run("approve", number, "--user", "grace")
 
 
-def test_a_refusal_is_read_with_its_reason(
+def test_refusal_requires_and_shows_a_reason(
     caller: CheckedClient, number: str, decider: Any
 ) -> None:
     assert "Enter a reason for the refusal" in fails("refuse", number, "--user", "grace")
@@ -132,7 +132,7 @@ def test_a_refusal_is_read_with_its_reason(
     assert RUNS == []
 
 
-def test_somebody_decides_who_may(number: str) -> None:
+def test_deciding_requires_a_permitted_user(number: str) -> None:
     person("viewer", "view_pendingcall")
     person("gone", "change_pendingcall", is_active=False)
     for action in ("approve", "refuse"):
@@ -143,7 +143,7 @@ def test_somebody_decides_who_may(number: str) -> None:
             assert f"{name} may not decide: this requires mcp_bridge." in error
 
 
-def test_ones_own_call_is_for_another_person_where_the_site_wants_it(
+def test_own_call_requires_another_person_with_four_eyes(
     caller: CheckedClient, number: str, user: Any, settings: Any
 ) -> None:
     person("grace", "change_pendingcall")
@@ -158,9 +158,7 @@ def test_ones_own_call_is_for_another_person_where_the_site_wants_it(
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
-def test_what_has_changed_is_not_approved(
-    change: dict[str, Any], number: str, decider: Any
-) -> None:
+def test_changed_calls_are_not_approved(change: dict[str, Any], number: str, decider: Any) -> None:
     set_tool("wipe", **change)
     assert "This call cannot be approved" in run()
     assert run().endswith("0 calls pending. 1 can no longer be approved.\n")
@@ -169,16 +167,14 @@ def test_what_has_changed_is_not_approved(
     assert "was refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
 
 
-def test_bad_input_is_an_error_of_one_line(number: str) -> None:
+def test_invalid_input_is_a_one_line_error(number: str) -> None:
     assert "The number of a call is required" in fails("approve", "--user", "ada")
     assert "Unknown call 999999" in fails("approve", "999999", "--user", "ada")
     assert "invalid int value" in fails("approve", "x")
     assert "invalid choice" in fails("delete", number)
 
 
-def test_a_site_without_the_admin_decides_all_the_same(
-    number: str, decider: Any, settings: Any
-) -> None:
+def test_command_works_without_the_admin(number: str, decider: Any, settings: Any) -> None:
     installed = settings.INSTALLED_APPS
     settings.INSTALLED_APPS = [each for each in installed if "admin" not in each.lower()]
     assert "was approved" in run("approve", number, "--user", "grace")

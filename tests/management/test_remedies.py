@@ -1,4 +1,4 @@
-"""What mcp_doctor and the checks tell to do: at the site's own code, and never at another's."""
+"""Remedies of mcp_doctor and the checks name the site's own code, never that of others."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def at(settings: Any, address: str) -> None:
 
 @pytest.mark.parametrize("debug", [True, False])
 @pytest.mark.parametrize("address", ["mcp/", "mcp", "models/mcp/", "a/b/"])
-def test_an_address_of_one_spelling_is_no_fault_of_django(
-    address: str, debug: bool, settings: Any
-) -> None:
+def test_missing_slash_variant_is_only_a_warning(address: str, debug: bool, settings: Any) -> None:
     settings.DEBUG = debug
     at(settings, address)
     doctor = Doctor()
@@ -45,7 +43,7 @@ def test_an_address_of_one_spelling_is_no_fault_of_django(
 
 
 class Reads:
-    """A middleware of the site that has another's code raise."""
+    """A middleware of the site that makes another package's code raise."""
 
     def __init__(self, get_response: Any) -> None:
         pass
@@ -62,7 +60,7 @@ class Reads:
         (["django.contrib.messages.middleware.MessageMiddleware"], "Improperly", "MIDDLEWARE"),
     ],
 )
-def test_what_raises_is_named_if_it_is_the_sites(
+def test_raising_code_of_the_site_is_named(
     middleware: list[str], raised: str, remedy: str, settings: Any
 ) -> None:
     serve(settings, taking(int))
@@ -85,9 +83,7 @@ def test_what_raises_is_named_if_it_is_the_sites(
         ("def f():\n    gone\nf()", "mcp_tools.py:8"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_named_with_its_line(
-    module: str, line: str, app: MakeApp
-) -> None:
+def test_unimportable_module_is_named_with_its_line(module: str, line: str, app: MakeApp) -> None:
     app(mcp_tools=module, stock="class (")
     (finding,) = [each for each in Doctor().findings if "E010" in each["text"]]
     assert finding["remedy"].endswith(f"/shop/{line}, which raises on import.")
@@ -106,7 +102,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
         (["::1", ".Example.com"], "example.com"),
     ],
 )
-def test_the_site_is_asked_by_a_host_that_it_serves(allowed: Any, host: str, settings: Any) -> None:
+def test_doctor_requests_an_allowed_host(allowed: Any, host: str, settings: Any) -> None:
     settings.ALLOWED_HOSTS = allowed
     serve(settings, taking(int), public=True)
     assert served_host() == host
@@ -115,13 +111,13 @@ def test_the_site_is_asked_by_a_host_that_it_serves(allowed: Any, host: str, set
 
 
 @pytest.mark.parametrize("allowed", [["::1"], [""], ["example.com:8000"]])
-def test_hosts_that_no_request_can_name_are_an_error(allowed: list[str], settings: Any) -> None:
+def test_unusable_allowed_hosts_are_an_error(allowed: list[str], settings: Any) -> None:
     settings.ALLOWED_HOSTS = allowed
     assert Doctor().found("error", "checks", "does not contain a valid host")
 
 
 def answering(response: HttpResponse) -> Any:
-    """A middleware that answers every request, as one of tenants may."""
+    """Return a middleware that answers every request, as a multi-tenant one may."""
     return lambda get_response: lambda request: response
 
 
@@ -144,7 +140,7 @@ nothing = answering(HttpResponse(status=200))
         ("nothing", 200, ""),
     ],
 )
-def test_an_answer_before_the_endpoint_is_shown(
+def test_answer_of_a_middleware_is_shown(
     middleware: str, status: int, body: str, settings: Any
 ) -> None:
     serve(settings, taking(int))

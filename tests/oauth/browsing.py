@@ -26,7 +26,7 @@ CONNECTIONS = "/mcp/connections/"
 
 
 def register(**values: Any) -> Any:
-    """A public client, as it registers by itself unless the values say otherwise."""
+    """Return a public client, dynamically registered unless the values say otherwise."""
     defaults = {
         "name": "Claude",
         "client_type": "public",
@@ -45,7 +45,7 @@ def browser_of(username: str = "ada", **options: Any) -> Client:
 
 
 def address(client: Any, **values: str) -> str:
-    """The address that a client sends its user to."""
+    """Return the address that a client sends its user to."""
     query = {
         "response_type": "code",
         "client_id": client.client_id,
@@ -60,14 +60,14 @@ def address(client: Any, **values: str) -> str:
 
 
 def text_of(page: Any) -> str:
-    """What a person reads on a page: its text on one line."""
+    """Return the visible text of a page on one line."""
     body = re.sub(r"</?(a|bdi|span|strong)\b[^>]*>", "", page.content.decode())
     body = re.sub(r"(?s)<head>.*?</head>|<[^>]*>", " ", body)
     return " ".join(html.unescape(body).split())
 
 
 def sent_by(page: Any, css_class: str) -> dict[str, str]:
-    """The hidden fields of the form of a class."""
+    """Return the hidden fields of the form of a class."""
     fields: dict[str, str] = {}
     form = None
     for tag, attrs in Page(page.content.decode()).tags:
@@ -78,7 +78,7 @@ def sent_by(page: Any, css_class: str) -> dict[str, str]:
 
 
 def decide(browser: Client, client: Any, *, allow: bool, **values: str) -> dict[str, str]:
-    """Read the consent page, press a button, and return what the client is told by it."""
+    """Read the consent page, press a button, and return the query that the client receives."""
     page = browser.get(address(client, **values))
     assert page.status_code == 200, page.content
     button = {"allow": "true"} if allow else {}
@@ -94,7 +94,7 @@ def ask_for_token(client: Any, **values: str) -> dict[str, Any]:
 
 
 def redeem(client: Any, code: str) -> dict[str, Any]:
-    """What the client is given for a code."""
+    """Return what the client receives for a code."""
     return ask_for_token(
         client,
         grant_type="authorization_code",
@@ -105,19 +105,19 @@ def redeem(client: Any, code: str) -> dict[str, Any]:
 
 
 def connect(browser: Client, client: Any, **values: str) -> dict[str, Any]:
-    """The tokens of a client that the user of a browser has let in."""
+    """Return the tokens of a client that the user of a browser has authorized."""
     return redeem(client, decide(browser, client, allow=True, **values)["code"])
 
 
 def assert_no_query_for_each_client(browser: Client, page: str, counting: Any) -> None:
-    """A page takes as many queries with six clients connected as with one."""
+    """Assert that a page takes as many queries with six clients connected as with one."""
 
     def count() -> int:
         with counting(50, exact=False) as queries:
             browser.get(page)
         return len(queries)
 
-    # Nor one of its own, when some time has passed.
+    # STATE_MAX_AGE keeps the queries of the administrators' settings out of the count.
     lasting = {**settings.MCP_BRIDGE, "STATE_MAX_AGE": 3600}
     with override_settings(MCP_BRIDGE=lasting):
         connect(browser, register(client_id="first"))
@@ -132,7 +132,7 @@ def refresh(client: Any, tokens: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_let_in(tokens: dict[str, Any]) -> bool:
-    """Whether the endpoint takes the access token of a client."""
+    """Return whether the endpoint takes the access token of a client."""
     client = MCPClient(token=tokens["access_token"])
     try:
         client.list_tools()

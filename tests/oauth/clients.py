@@ -1,4 +1,4 @@
-"""An MCP client with a user at a browser: registers, is let in by pages, and gets its tokens."""
+"""An MCP client and its user's browser: registration, consent pages and tokens."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class OAuthClient:
     """
     A public client whose redirect URI is CALLBACK, and the browser of a user who is logged in.
 
-    ``browser`` sends forms with CSRF tokens, as browsers do; ``http`` is what the client itself
-    posts through.
+    ``browser`` sends forms with CSRF tokens, as browsers do; ``http`` sends the client's own
+    requests.
     """
 
     def __init__(self, user: Any = None, **metadata: Any) -> None:
@@ -41,7 +41,7 @@ class OAuthClient:
         self.verifier = secrets.token_urlsafe(48)
 
     def authorization(self, **changed: Any) -> dict[str, Any]:
-        """The parameters of an authorization request; None takes one away."""
+        """Return the parameters of an authorization request; None removes one."""
         challenge = urlsafe_b64encode(sha256(self.verifier.encode()).digest()).decode()
         parameters = {
             "response_type": "code",
@@ -57,11 +57,11 @@ class OAuthClient:
         return {name: value for name, value in parameters.items() if value is not None}
 
     def ask(self, **changed: Any) -> Any:
-        """The answer to the authorization request: the consent page, if all is well."""
+        """Return the answer to the authorization request: the consent page if it is valid."""
         return self.browser.get("/oauth/authorize/", self.authorization(**changed), secure=True)
 
     def decide(self, page: Any, *, allow: bool = True) -> Any:
-        """The answer to the form of the consent page."""
+        """Return the answer to the form of the consent page."""
         fields = {name: unescape(value) for name, value in _FIELD.findall(page.content.decode())}
         if allow:
             fields["allow"] = "true"
@@ -83,7 +83,7 @@ class OAuthClient:
         return self.http.post("/oauth/token/", sent, secure=True)
 
     def log_in(self, **changed: Any) -> dict[str, Any]:
-        """The answer of the token endpoint, when the user has said yes."""
+        """Return the answer of the token endpoint after the user has consented."""
         answer = answered(self.decide(self.ask(**changed)))
         token = self.exchange(answer["code"], resource=changed.get("resource", RESOURCE))
         assert token.status_code == 200, token.content
@@ -102,7 +102,7 @@ def register(**metadata: Any) -> Any:
 
 
 def answered(response: Any) -> dict[str, str]:
-    """The parameters that a redirect brings to the client."""
+    """Return the parameters that a redirect brings to the client."""
     assert response.status_code == 302, response.content.decode()
     query = parse_qs(urlsplit(response["Location"]).query, keep_blank_values=True)
     assert all(len(values) == 1 for values in query.values()), query

@@ -22,7 +22,7 @@ OAUTH2_PROVIDER = oauth.settings(issuer=ISSUER, resource=RESOURCE)
 
 @pytest.fixture(autouse=True, scope="module")
 def oauth_site(test_site: None) -> Iterator[None]:
-    """Serve the site of this folder for a whole module."""
+    """The site of this folder, served for a whole module."""
     with override_settings(
         ROOT_URLCONF="tests.oauth.site",
         MCP_BRIDGE=MCP_BRIDGE,
@@ -34,5 +34,5 @@ def oauth_site(test_site: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_counts() -> None:
-    """Registrations are counted by address, which is the same for all tests."""
+    """A cleared cache: registrations are counted by address, the same one in all tests."""
     cache.clear()

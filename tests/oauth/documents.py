@@ -1,4 +1,4 @@
-"""Documents of clients (CIMD) that are not fetched from the internet, and held to all rules."""
+"""Documents of clients (CIMD) that follow all rules but are not fetched from the internet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCUMENTS = {
         "client_id": CLAUDE_CODE,
         "client_name": "Claude Code",
         "client_uri": "https://claude.ai",
-        # Without a port, since each login has another one.
+        # Without a port, because each login has another one.
         "redirect_uris": ["http://localhost/callback", "http://127.0.0.1/callback"],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],

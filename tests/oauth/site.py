@@ -1,4 +1,4 @@
-"""A site that is its own authorization server: what a site of a user's has in its URLconf."""
+"""A site that is its own authorization server, with the URLconf of a user's site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client gets from the authorization and the token endpoint."""
+"""Answers of the authorization and the token endpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def oauth(user: Any) -> OAuthClient:
 
 
 @pytest.mark.requirement("as.iss", "auth.storage")
-def test_a_user_lets_a_client_in(oauth: OAuthClient, user: Any) -> None:
+def test_user_can_authorize_a_client(oauth: OAuthClient, user: Any) -> None:
     answer = answered(oauth.decide(oauth.ask()))
     assert answer.keys() == {"code", "state", "iss"}
     assert (answer["iss"], answer["state"]) == (ISSUER, "state of the client")
@@ -47,13 +47,13 @@ def test_a_user_lets_a_client_in(oauth: OAuthClient, user: Any) -> None:
     assert (token.token, RefreshToken.objects.get().token) == ("", "")
 
 
-def test_the_page_of_consent_is_in_no_frame_and_no_cache(oauth: OAuthClient) -> None:
+def test_consent_page_is_not_framed_or_cached(oauth: OAuthClient) -> None:
     page = oauth.ask()
     assert page["X-Frame-Options"] == "DENY"
     assert "no-store" in page["Cache-Control"]
 
 
-def test_a_denial_names_the_issuer(oauth: OAuthClient) -> None:
+def test_denial_names_the_issuer(oauth: OAuthClient) -> None:
     answer = answered(oauth.decide(oauth.ask(), allow=False))
     assert (answer["error"], answer["iss"]) == ("access_denied", ISSUER)
     assert answer["state"] == "state of the client"
@@ -69,7 +69,7 @@ def test_a_denial_names_the_issuer(oauth: OAuthClient) -> None:
         ({"resource": "https://evil.example/mcp"}, "invalid_target"),
     ],
 )
-def test_every_error_that_a_client_is_sent_names_the_issuer(
+def test_every_error_redirect_names_the_issuer(
     oauth: OAuthClient, changed: dict[str, str], error: str
 ) -> None:
     answer = answered(oauth.ask(**changed))
@@ -77,7 +77,7 @@ def test_every_error_that_a_client_is_sent_names_the_issuer(
     assert answer["state"] == "state of the client"
 
 
-def test_a_client_that_asks_without_a_page_reads_that_nobody_is_logged_in() -> None:
+def test_prompt_none_without_login_is_login_required() -> None:
     answer = answered(OAuthClient().ask(prompt="none"))
     assert (answer["error"], answer["iss"]) == ("login_required", ISSUER)
 
@@ -94,7 +94,7 @@ def test_a_client_that_asks_without_a_page_reads_that_nobody_is_logged_in() -> N
     ],
 )
 @pytest.mark.parametrize("is_connected", [False, True])
-def test_no_page_is_shown_to_who_asks_for_none(
+def test_prompt_none_shows_no_page(
     oauth: OAuthClient, prompt: str, error: str, is_connected: bool
 ) -> None:
     if is_connected:
@@ -104,17 +104,17 @@ def test_no_page_is_shown_to_who_asks_for_none(
     assert answer["state"] == "state of the client"
 
 
-def test_a_client_without_a_page_is_let_in_if_the_site_says_so(oauth: OAuthClient) -> None:
+def test_prompt_none_succeeds_with_skip_authorization(oauth: OAuthClient) -> None:
     Application.objects.update(skip_authorization=True)
     assert "code" in answered(oauth.ask(prompt="none"))
 
 
-def test_who_asks_for_no_page_is_sent_to_no_foreign_address(oauth: OAuthClient) -> None:
+def test_prompt_none_does_not_redirect_to_foreign_addresses(oauth: OAuthClient) -> None:
     page = oauth.ask(prompt="none", redirect_uri="https://evil.example/cb")
     assert (page.status_code, "Location" in page) == (400, False)
 
 
-def test_an_issuer_in_the_redirect_uri_does_not_stay(user: Any) -> None:
+def test_issuer_in_the_redirect_uri_is_replaced(user: Any) -> None:
     uri = "https://client.example/cb?iss=https%3A%2F%2Fevil.example&tab=1"
     client = OAuthClient(user, redirect_uris=[uri])
     page = client.ask(redirect_uri=uri)
@@ -124,12 +124,12 @@ def test_an_issuer_in_the_redirect_uri_does_not_stay(user: Any) -> None:
 
 
 @pytest.mark.parametrize("resource", FOREIGN)
-def test_a_foreign_resource_is_refused_before_anybody_logs_in(resource: str) -> None:
+def test_foreign_resource_is_refused_before_login(resource: str) -> None:
     answer = answered(OAuthClient().ask(resource=resource))
     assert (answer["error"], answer["iss"]) == ("invalid_target", ISSUER)
 
 
-def test_a_foreign_resource_is_refused_beside_the_right_one(oauth: OAuthClient) -> None:
+def test_foreign_resource_is_refused_beside_a_valid_one(oauth: OAuthClient) -> None:
     answer = answered(oauth.ask(resource=[RESOURCE, "https://evil.example/mcp"]))
     assert answer["error"] == "invalid_target"
 
@@ -138,7 +138,7 @@ def test_a_foreign_resource_is_refused_beside_the_right_one(oauth: OAuthClient) 
 @pytest.mark.parametrize(
     "changed", [{"client_id": "nobody"}, {"redirect_uri": "https://evil.example/cb"}]
 )
-def test_nobody_is_sent_to_an_address_that_is_not_registered(
+def test_unregistered_redirect_uri_is_not_followed(
     oauth: OAuthClient, changed: dict[str, str]
 ) -> None:
     for resource in (RESOURCE, "https://evil.example/mcp"):
@@ -149,7 +149,7 @@ def test_nobody_is_sent_to_an_address_that_is_not_registered(
 
 
 @pytest.mark.parametrize("resource", FOREIGN)
-def test_a_foreign_resource_is_refused_for_a_code(oauth: OAuthClient, resource: str) -> None:
+def test_foreign_resource_is_refused_for_a_code(oauth: OAuthClient, resource: str) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     refused = oauth.exchange(code, resource=resource)
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
@@ -158,7 +158,7 @@ def test_a_foreign_resource_is_refused_for_a_code(oauth: OAuthClient, resource: 
     assert not AccessToken.objects.exists()
 
 
-def test_a_foreign_resource_in_the_form_gives_a_code_without_a_token(oauth: OAuthClient) -> None:
+def test_foreign_resource_in_the_form_yields_no_token(oauth: OAuthClient) -> None:
     page = oauth.ask()
     page.content = page.content.replace(RESOURCE.encode(), b"https://evil.example/mcp")
     code = answered(oauth.decide(page))["code"]
@@ -166,7 +166,7 @@ def test_a_foreign_resource_in_the_form_gives_a_code_without_a_token(oauth: OAut
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
 
 
-def test_a_foreign_resource_is_refused_for_a_refresh_token(oauth: OAuthClient) -> None:
+def test_foreign_resource_is_refused_for_a_refresh_token(oauth: OAuthClient) -> None:
     token = oauth.log_in()["refresh_token"]
     body = {"grant_type": "refresh_token", "refresh_token": token, "client_id": oauth.client_id}
     body["resource"] = "https://evil.example/mcp"
@@ -174,7 +174,7 @@ def test_a_foreign_resource_is_refused_for_a_refresh_token(oauth: OAuthClient) -
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
 
 
-def test_a_client_that_names_no_resource_gets_a_token_for_the_endpoint(oauth: OAuthClient) -> None:
+def test_token_without_a_resource_is_for_the_endpoint(oauth: OAuthClient) -> None:
     given = oauth.log_in(resource=None)
     assert AccessToken.objects.get().resource == [RESOURCE]
     assert oauth.refresh(given["refresh_token"]).status_code == 200
@@ -182,7 +182,7 @@ def test_a_client_that_names_no_resource_gets_a_token_for_the_endpoint(oauth: OA
 
 
 @pytest.mark.parametrize("given", [[" HTTPS://TESTSERVER/mcp"], ["https://TESTSERVER/mcp", ""]])
-def test_a_resource_with_more_than_capitals_is_foreign(
+def test_resource_differing_in_more_than_case_is_foreign(
     oauth: OAuthClient, given: list[str]
 ) -> None:
     assert answered(oauth.ask(resource=given))["error"] == "invalid_target"
@@ -197,7 +197,7 @@ CAPITALS = [
 
 @pytest.mark.parametrize("asked", [*CAPITALS, RESOURCE])
 @pytest.mark.parametrize("exchanged", [CAPITALS[0], RESOURCE, None])
-def test_a_resource_is_known_in_capitals(
+def test_resource_host_is_case_insensitive(
     oauth: OAuthClient, asked: str, exchanged: str | None
 ) -> None:
     code = answered(oauth.decide(oauth.ask(resource=asked)))["code"]
@@ -208,7 +208,7 @@ def test_a_resource_is_known_in_capitals(
     assert {*map(tuple, AccessToken.objects.values_list("resource", flat=True))} == {(RESOURCE,)}
 
 
-def test_a_resource_in_the_settings_has_capitals(user: Any, settings: Any) -> None:
+def test_resource_in_the_settings_is_case_insensitive(user: Any, settings: Any) -> None:
     resource = "https://TestServer/mcp"
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "RESOURCE": resource}
     for asked in (RESOURCE, resource, resource.upper().replace("MCP", "mcp")):
@@ -231,7 +231,7 @@ SCOPES = [
 
 
 @pytest.mark.parametrize(("asked", "granted"), SCOPES)
-def test_the_scopes_that_there_are_are_granted(
+def test_only_existing_scopes_are_granted(
     oauth: OAuthClient, asked: str | None, granted: str
 ) -> None:
     given = oauth.log_in(scope=asked)
@@ -241,7 +241,7 @@ def test_the_scopes_that_there_are_are_granted(
 
 
 @pytest.mark.parametrize(("asked", "granted"), SCOPES)
-def test_a_refresh_is_granted_the_scopes_that_there_are(
+def test_refresh_grants_only_existing_scopes(
     oauth: OAuthClient, asked: str | None, granted: str
 ) -> None:
     given = oauth.log_in(scope="mcp mcp:write")
@@ -252,13 +252,13 @@ def test_a_refresh_is_granted_the_scopes_that_there_are(
 
 
 @pytest.mark.parametrize("asked", ["mcp:write", "mcp mcp:write", "mcp:write offline_access"])
-def test_a_refresh_asks_for_no_further_scope(oauth: OAuthClient, asked: str) -> None:
+def test_refresh_cannot_add_scopes(oauth: OAuthClient, asked: str) -> None:
     given = oauth.log_in(scope="mcp")
     refused = oauth.refresh(given["refresh_token"], scope=asked)
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_scope")
 
 
-def test_a_form_with_other_scopes_grants_those_that_there_are(oauth: OAuthClient) -> None:
+def test_unknown_scopes_in_the_form_are_not_granted(oauth: OAuthClient) -> None:
     page = oauth.ask()
     page.content = page.content.replace(b'name="scope" value="mcp"', b'name="scope" value="all"')
     code = answered(oauth.decide(page))["code"]
@@ -266,7 +266,7 @@ def test_a_form_with_other_scopes_grants_those_that_there_are(oauth: OAuthClient
 
 
 @pytest.mark.requirement("as.pkce")
-def test_proof_of_possession_of_the_code_is_needed(oauth: OAuthClient) -> None:
+def test_pkce_verifier_is_required(oauth: OAuthClient) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     for verifier in (None, "a" * 64):
         refused = oauth.exchange(code, code_verifier=verifier)
@@ -288,7 +288,7 @@ def test_proof_of_possession_of_the_code_is_needed(oauth: OAuthClient) -> None:
         {"code_challenge_method": "none"},
     ],
 )
-def test_a_challenge_not_of_s256_shows_no_page(
+def test_non_s256_challenge_is_refused(
     oauth: OAuthClient, challenge: dict[str, str | None]
 ) -> None:
     answer = answered(oauth.ask(**challenge))
@@ -296,7 +296,7 @@ def test_a_challenge_not_of_s256_shows_no_page(
     assert not Grant.objects.exists()
 
 
-def test_a_site_may_take_plain_challenges(user: Any, settings: Any) -> None:
+def test_site_can_allow_plain_challenges(user: Any, settings: Any) -> None:
     settings.OAUTH2_PROVIDER = {**OAUTH2_PROVIDER, "COMPLIANT_BCP_RFC9700_PKCE_METHOD": False}
     oauth = OAuthClient(user)
     with pytest.warns(DeprecationWarning, match="PKCE"):
@@ -304,14 +304,16 @@ def test_a_site_may_take_plain_challenges(user: Any, settings: Any) -> None:
     assert opens(given["access_token"])
 
 
-def test_a_code_works_once(oauth: OAuthClient) -> None:
+def test_code_can_be_used_once(oauth: OAuthClient) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     assert oauth.exchange(code).status_code == 200
     assert oauth.exchange(code).json()["error"] == "invalid_grant"
 
 
 @pytest.mark.parametrize("grant", ["password", "client_credentials", "implicit"])
-def test_a_registered_client_has_no_other_grant(oauth: OAuthClient, user: Any, grant: str) -> None:
+def test_registered_client_cannot_use_other_grants(
+    oauth: OAuthClient, user: Any, grant: str
+) -> None:
     user.set_password("correct horse")
     user.save()
     body = {"grant_type": grant, "username": "ada", "password": "correct horse", "scope": "mcp"}
@@ -326,9 +328,7 @@ LOOPBACKS = ["http://localhost/callback", "http://127.0.0.1/callback", "http://[
 
 @pytest.mark.parametrize("registered", LOOPBACKS)
 @pytest.mark.parametrize("port", [":1024", ":45099", ":65535", ""])
-def test_a_loopback_without_a_port_stands_for_every_port(
-    user: Any, registered: str, port: str
-) -> None:
+def test_loopback_without_a_port_matches_every_port(user: Any, registered: str, port: str) -> None:
     uri = registered.replace("/callback", f"{port}/callback")
     client = OAuthClient(user, redirect_uris=[registered])
     page = client.ask(redirect_uri=uri)
@@ -339,7 +339,7 @@ def test_a_loopback_without_a_port_stands_for_every_port(
     assert client.exchange(code, redirect_uri=uri).status_code == 200
 
 
-def test_a_port_that_is_registered_stands_for_every_port_too(oauth: OAuthClient) -> None:
+def test_loopback_with_a_port_matches_every_port(oauth: OAuthClient) -> None:
     assert oauth.ask(redirect_uri="http://127.0.0.1:50000/").status_code == 200
 
 
@@ -360,41 +360,39 @@ def test_a_port_that_is_registered_stands_for_every_port_too(oauth: OAuthClient)
         "http://127.0.0.2:45099/callback",
     ],
 )
-def test_a_loopback_stands_for_no_other_path_and_no_other_host(
-    user: Any, registered: str, other: str
-) -> None:
+def test_loopback_matches_only_its_path_and_host(user: Any, registered: str, other: str) -> None:
     host = registered.split("/")[2]
     client = OAuthClient(user, redirect_uris=[registered])
     page = client.ask(redirect_uri=other.replace("HOST", host))
     assert (page.status_code, "Location" in page) == (400, False)
 
 
-def test_a_loopback_by_number_is_not_the_one_by_name(user: Any) -> None:
+def test_loopback_ip_does_not_match_localhost(user: Any) -> None:
     client = OAuthClient(user, redirect_uris=["http://localhost/callback"])
     assert client.ask(redirect_uri="http://127.0.0.1:45099/callback").status_code == 400
 
 
-def test_a_client_cannot_ask_that_nobody_is_asked(oauth: OAuthClient) -> None:
+def test_client_cannot_skip_the_consent_page(oauth: OAuthClient) -> None:
     oauth.log_in()
     page = oauth.ask(approval_prompt="auto")
     assert page.status_code == 200
     assert "<form" in page.content.decode()
 
 
-def test_who_is_not_logged_in_logs_in_first() -> None:
+def test_anonymous_user_is_sent_to_log_in() -> None:
     response = OAuthClient().ask()
     assert response.status_code == 302
     assert response["Location"].startswith("/login/?next=/oauth/authorize/")
 
 
-def test_a_form_from_another_site_lets_nobody_in(oauth: OAuthClient) -> None:
+def test_cross_site_consent_form_is_refused(oauth: OAuthClient) -> None:
     fields = {**oauth.authorization(), "allow": "true"}
     refused = oauth.browser.post("/oauth/authorize/", fields, secure=True)
     assert refused.status_code == 403
     assert not Grant.objects.exists()
 
 
-def test_a_client_that_an_administrator_made_names_the_resource(user: Any) -> None:
+def test_manual_client_without_a_resource_is_unbound(user: Any) -> None:
     client = OAuthClient(user)
     Application.objects.update(registration_source="manual")
     code = answered(client.decide(client.ask(resource=None)))["code"]
@@ -402,7 +400,7 @@ def test_a_client_that_an_administrator_made_names_the_resource(user: Any) -> No
     assert AccessToken.objects.get().resource == []
 
 
-def test_a_revoked_refresh_token_ends_the_access_token_too(oauth: OAuthClient) -> None:
+def test_revoking_a_refresh_token_revokes_its_access_token(oauth: OAuthClient) -> None:
     given = oauth.log_in()
     body = {"token": given["refresh_token"], "client_id": oauth.client_id}
     assert oauth.http.post("/oauth/revoke/", body, secure=True).status_code == 200
@@ -410,7 +408,7 @@ def test_a_revoked_refresh_token_ends_the_access_token_too(oauth: OAuthClient) -
     assert oauth.refresh(given["refresh_token"]).status_code == 400
 
 
-def test_pages_of_any_origin_may_register_and_exchange_codes(oauth: OAuthClient) -> None:
+def test_any_origin_can_register_and_exchange_codes(oauth: OAuthClient) -> None:
     page = Client(headers={"Origin": "http://localhost:6274"})
     for address in ("/oauth/token/", "/oauth/register/", "/oauth/revoke/", METADATA):
         preflight = page.options(
@@ -441,7 +439,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 @pytest.mark.requirement("as.metadata", "as.iss-announced")
 @pytest.mark.parametrize("address", [METADATA, f"{METADATA}/mcp"])
 @pytest.mark.parametrize("host", ["testserver", "localhost"])
-def test_the_metadata_are_those_of_the_settings(address: str, host: str) -> None:
+def test_metadata_follow_the_settings(address: str, host: str) -> None:
     answer = Client(headers={"Host": host}).get(address, secure=host == "testserver")
     assert answer["Access-Control-Allow-Origin"] == "*"
     assert answer.json() == {
@@ -465,5 +463,5 @@ METHODS = ["none", "client_secret_post", "client_secret_basic"]
 
 
 @pytest.mark.parametrize("path", ["other", "mcp/", "mcp/other", "MCP", "/mcp"])
-def test_what_is_no_issuer_and_no_endpoint_has_no_metadata(path: str) -> None:
+def test_other_paths_have_no_metadata(path: str) -> None:
     assert Client().get(f"{METADATA}/{path}").status_code == 404

@@ -43,13 +43,13 @@ class NoValidator(OAuth2Validator):
 
 
 def found(*, deploy: bool) -> list[str]:
-    """The ids of what the checks of the two apps find, each once."""
+    """Return the ids of what the checks of the two apps find, each once."""
     messages = checks.run_checks(include_deployment_checks=deploy)
     ids = [str(each.id) for each in messages]
     return sorted({each for each in ids if each.startswith(("mcp_bridge.", "oauth2_provider."))})
 
 
-# Loopback redirect URIs need http: docs/access/oauth.md says to silence it.
+# Loopback redirect URIs need http, so docs/access/oauth.md silences it.
 HTTP = "oauth2_provider.W008"
 
 
@@ -59,7 +59,7 @@ def _behind_a_proxy() -> Iterator[None]:
         yield
 
 
-def test_a_site_that_is_set_up_as_documented_has_no_finding() -> None:
+def test_documented_setup_has_no_findings() -> None:
     assert found(deploy=False) == []
     assert found(deploy=True) == [HTTP]
 
@@ -100,7 +100,7 @@ WRONG_FOR_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         provider(DCR_REGISTRATION_PERMISSION_CLASSES=["oauth2_provider.dcr.AllowAllDCRPermission"]),
     ),
     "an unknown proxy": ("mcp_bridge.W043", {"SECURE_PROXY_SSL_HEADER": None}),
-    # Of django-oauth-toolkit's own checks: none of them is written twice.
+    # Checks of django-oauth-toolkit itself, which this package does not duplicate.
     "no PKCE": ("oauth2_provider.E005", provider(PKCE_REQUIRED=False)),
     "plain": ("oauth2_provider.W003", provider(COMPLIANT_BCP_RFC9700_PKCE_METHOD=False)),
     "no issuer in answers": (
@@ -122,19 +122,19 @@ WRONG_FOR_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_keeps_clients_out_is_found(name: str) -> None:
+def test_settings_that_block_clients_are_found(name: str) -> None:
     number, changed = WRONG[name]
     with override_settings(**changed):
         assert found(deploy=False) == [f"mcp_bridge.{number}"]
 
 
-def test_a_pattern_that_takes_every_address_is_found() -> None:
+def test_catch_all_url_pattern_is_found() -> None:
     with override_settings(ROOT_URLCONF=urls(ALL, OURS)):
         assert found(deploy=False) == ["mcp_bridge.E042", "mcp_bridge.W031"]
 
 
 @pytest.mark.parametrize("name", WRONG_FOR_OTHERS)
-def test_what_is_dangerous_in_deployment_is_found(name: str) -> None:
+def test_insecure_deployment_settings_are_found(name: str) -> None:
     number, changed = WRONG_FOR_OTHERS[name]
     with override_settings(**changed):
         assert number not in found(deploy=False)
@@ -143,7 +143,7 @@ def test_what_is_dangerous_in_deployment_is_found(name: str) -> None:
 
 @pytest.mark.requirement("as.https")
 @pytest.mark.parametrize("host", ["example.com", "localhost.example.com"])
-def test_an_address_without_tls_is_found(host: str) -> None:
+def test_address_without_tls_is_found(host: str) -> None:
     plain = plain_site(host)
     with override_settings(**plain):
         assert found(deploy=False) == []
@@ -153,7 +153,7 @@ def test_an_address_without_tls_is_found(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000", "[::1]:8000"])
-def test_a_site_on_the_machine_itself_needs_no_tls(host: str) -> None:
+def test_localhost_needs_no_tls(host: str) -> None:
     with override_settings(**plain_site(host)):
         assert found(deploy=True) == [HTTP]
 
@@ -167,13 +167,13 @@ def plain_site(host: str) -> dict[str, Any]:
     }
 
 
-def test_an_origin_that_forms_are_taken_from_needs_no_header() -> None:
+def test_trusted_origin_needs_no_proxy_header() -> None:
     with override_settings(SECURE_PROXY_SSL_HEADER=None, CSRF_TRUSTED_ORIGINS=[ISSUER]):
         assert found(deploy=True) == [HTTP]
 
 
 @pytest.mark.parametrize("name", ["oauthlib", "oauth2_provider", ""])
-def test_a_log_with_tokens_in_it_is_found(name: str) -> None:
+def test_logging_of_tokens_is_found(name: str) -> None:
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.DEBUG)
@@ -184,7 +184,7 @@ def test_a_log_with_tokens_in_it_is_found(name: str) -> None:
         logger.setLevel(level)
 
 
-def test_each_finding_says_what_to_do() -> None:
+def test_each_finding_has_a_hint() -> None:
     for _, changed in [*WRONG.values(), *WRONG_FOR_OTHERS.values()]:
         with override_settings(**changed):
             for each in checks.run_checks(include_deployment_checks=True):
@@ -201,7 +201,7 @@ def test_each_finding_says_what_to_do() -> None:
         "DCR_REGISTRATION_PERMISSION_CLASSES",
     ],
 )
-def test_a_path_that_cannot_be_imported_is_found(name: str) -> None:
+def test_unimportable_path_is_found(name: str) -> None:
     path = "nowhere.Thing"
     with override_settings(**provider(**{name: [path] if name.endswith("CLASSES") else path})):
         messages = checks.run_checks(include_deployment_checks=True)
@@ -217,7 +217,7 @@ def test_a_path_that_cannot_be_imported_is_found(name: str) -> None:
         ('"oauth2_provider"', 'Add "mcp_bridge.oauth" to INSTALLED_APPS'),
     ],
 )
-def test_an_app_that_is_missing_is_named(apps: str, told: str) -> None:
+def test_missing_app_is_named(apps: str, told: str) -> None:
     code = f"""
 from django.conf import settings
 settings.configure(

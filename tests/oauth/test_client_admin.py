@@ -62,7 +62,7 @@ def everything() -> Client:
     return browser_of("root")
 
 
-def test_the_list_says_who_the_clients_are_and_who_uses_them() -> None:
+def test_list_shows_clients_and_their_users() -> None:
     client = register(redirect_uris=f"{CALLBACK} http://localhost/callback")
     register(name="Ours", client_id="ours", registration_source="manual")
     for name in ("ada", "bob"):
@@ -75,12 +75,12 @@ def test_the_list_says_who_the_clients_are_and_who_uses_them() -> None:
     assert "Ours Manual claude.ai 0 -" in text
 
 
-def test_the_list_needs_no_query_for_each_client(django_assert_num_queries: Any) -> None:
+def test_list_needs_no_query_per_client(django_assert_num_queries: Any) -> None:
     assert_no_query_for_each_client(everything(), LIST, django_assert_num_queries)
 
 
 @pytest.mark.parametrize("source", ["dcr", "cimd"])
-def test_what_a_client_said_is_read_and_not_written(source: str) -> None:
+def test_registered_metadata_is_read_only(source: str) -> None:
     client = register(registration_source=source)
     browser, page = everything(), f"{LIST}{client.pk}/change/"
     shown = browser.get(page)
@@ -96,7 +96,7 @@ def test_what_a_client_said_is_read_and_not_written(source: str) -> None:
     )
 
 
-def test_an_administrator_makes_and_changes_a_client() -> None:
+def test_administrator_can_add_and_change_a_client() -> None:
     browser = everything()
     values = {
         "client_id": "ours",
@@ -148,7 +148,7 @@ def revoke(browser: Client, *clients: Any) -> Any:
     return browser.post(LIST, data, follow=True)
 
 
-def test_all_tokens_of_a_client_are_revoked_at_once() -> None:
+def test_all_tokens_of_a_client_can_be_revoked() -> None:
     client, other = register(), register(client_id="other")
     tokens = [connect(browser_of(name), client) for name in ("ada", "bob")]
     kept = connect(browser_of("ada"), other)
@@ -162,7 +162,7 @@ def test_all_tokens_of_a_client_are_revoked_at_once() -> None:
     assert (entry.object_id, entry.get_change_message()) == (str(client.pk), "Revoked all tokens.")
 
 
-def test_a_client_is_deleted_with_its_tokens_and_uses() -> None:
+def test_client_is_deleted_with_its_tokens_and_uses() -> None:
     client = register()
     tokens = connect(browser_of(), client)
     assert is_let_in(tokens)
@@ -174,14 +174,14 @@ def test_a_client_is_deleted_with_its_tokens_and_uses() -> None:
 
 
 @pytest.mark.parametrize(("codename", "revoked"), [("view", False), ("change", True)])
-def test_to_revoke_takes_the_permission_to_change(codename: str, revoked: bool) -> None:
+def test_revoking_requires_the_change_permission(codename: str, revoked: bool) -> None:
     client = register()
     tokens = connect(browser_of(), client)
     revoke(staff(f"{codename}_application"), client)
     assert ("error" in refresh(client, tokens)) is revoked
 
 
-def test_nobody_else_sees_clients() -> None:
+def test_clients_are_hidden_from_other_users() -> None:
     assert staff().get(LIST).status_code == 403
     assert Client().get(LIST).status_code == 302
 
@@ -266,9 +266,7 @@ assert not ClientUse.objects.exists()
     ],
 )
 @pytest.mark.alone
-def test_a_site_has_this_admin_for_its_model_of_clients(
-    tmp_path: Path, model: str, apps: str
-) -> None:
+def test_admin_supports_a_swapped_application_model(tmp_path: Path, model: str, apps: str) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "__init__.py").touch()
     (tmp_path / "own" / "models.py").write_text(MODELS)

@@ -1,4 +1,4 @@
-"""The clients that a user has let in: seen, and locked out."""
+"""The clients that a user has connected: listed and disconnected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def disconnect(browser: Client, client: Any) -> Any:
     return browser.post(CONNECTIONS, {"client_id": client.client_id}, follow=True)
 
 
-def test_a_connection_is_described() -> None:
+def test_connection_is_described() -> None:
     browser, client = browser_of(), register(redirect_uris="https://a.example/1 https://b.example/")
     connect(browser, client, scope="mcp mcp:write")
     text = listed(browser)
@@ -62,7 +62,7 @@ def test_a_connection_is_described() -> None:
     assert f"Expires {localize(ends)}, unless" in text
 
 
-def test_the_last_use_is_shown() -> None:
+def test_last_use_is_shown() -> None:
     browser, client = browser_of(), register()
     connect(browser, client)
     mark_used(get_user_model().objects.get(username="ada"), client)
@@ -70,7 +70,7 @@ def test_the_last_use_is_shown() -> None:
     assert "Last used May 17, 2024" in listed(browser)
 
 
-def test_the_day_of_the_first_connection_outlasts_its_tokens() -> None:
+def test_first_connection_date_outlasts_its_tokens() -> None:
     browser, client = browser_of(), register()
     tokens = connect(browser, client)
     mark_used(get_user_model().objects.get(username="ada"), client)
@@ -79,7 +79,7 @@ def test_the_day_of_the_first_connection_outlasts_its_tokens() -> None:
     assert "First connected May 17, 2024" in listed(browser)
 
 
-def test_a_client_is_listed_once_with_all_that_it_was_granted() -> None:
+def test_client_is_listed_once_with_all_its_scopes() -> None:
     browser, client = browser_of(), register()
     connect(browser, client, scope="mcp")
     connect(browser, client, scope="mcp:write")
@@ -100,7 +100,7 @@ def test_each_user_sees_and_disconnects_their_own_connections() -> None:
     assert (is_let_in(tokens), is_let_in(of_bob)) == (True, False)
 
 
-def test_a_client_that_was_disconnected_is_locked_out_at_once() -> None:
+def test_disconnected_client_is_refused_at_once() -> None:
     browser, client = browser_of(), register()
     tokens, other = connect(browser, client), connect(browser, register(client_id="other"))
     refreshed = refresh(client, connect(browser, client))
@@ -115,11 +115,11 @@ def test_a_client_that_was_disconnected_is_locked_out_at_once() -> None:
     assert not ClientUse.objects.filter(application=client).exists()
     unrevoked = get_refresh_token_model().objects.filter(revoked__isnull=True)
     assert [each.application.client_id for each in unrevoked] == ["other"]
-    # It may ask again.
+    # It can request access again.
     assert is_let_in(connect(browser, client))
 
 
-def test_nothing_is_left_that_becomes_or_acts_as_a_token() -> None:
+def test_disconnecting_deletes_device_codes_and_id_tokens() -> None:
     browser, client = browser_of(), register()
     connect(browser, client)
     ada, eve = get_user_model().objects.get(), get_user_model().objects.create_user("eve")
@@ -136,7 +136,7 @@ def test_nothing_is_left_that_becomes_or_acts_as_a_token() -> None:
     assert not id_tokens.exists()
 
 
-def test_the_form_of_the_page_disconnects() -> None:
+def test_form_of_the_page_disconnects() -> None:
     browser, client = browser_of(enforce_csrf_checks=True), register()
     tokens = connect(browser, client)
     page = browser.get(CONNECTIONS)
@@ -149,7 +149,7 @@ def test_the_form_of_the_page_disconnects() -> None:
     assert not is_let_in(tokens)
 
 
-def test_looking_disconnects_nothing() -> None:
+def test_get_request_disconnects_nothing() -> None:
     browser, client = browser_of(), register()
     tokens = connect(browser, client)
     browser.get(CONNECTIONS, {"client_id": client.client_id})
@@ -158,13 +158,13 @@ def test_looking_disconnects_nothing() -> None:
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_nobody_is_sent_to_log_in(method: str) -> None:
+def test_anonymous_user_is_sent_to_log_in(method: str) -> None:
     answer = getattr(Client(), method)(CONNECTIONS)
     assert (answer.status_code, answer["Location"]) == (302, f"/login/?next={CONNECTIONS}")
 
 
 @pytest.mark.parametrize("client_id", ["", "nobody", "\x00", "x" * 10_000])
-def test_what_is_no_connection_disconnects_nothing(client_id: str) -> None:
+def test_revoking_an_unknown_connection_is_a_no_op(client_id: str) -> None:
     browser = browser_of()
     tokens = connect(browser, register())
     page = browser.post(CONNECTIONS, {"client_id": client_id}, follow=True)
@@ -173,7 +173,7 @@ def test_what_is_no_connection_disconnects_nothing(client_id: str) -> None:
     assert is_let_in(tokens)
 
 
-def test_what_has_ended_is_not_listed() -> None:
+def test_ended_connections_are_not_listed() -> None:
     browser = browser_of()
     refreshable, ended, revoked = (register(client_id=each, name=each) for each in "rex")
     connect(browser, refreshable)
@@ -186,18 +186,18 @@ def test_what_has_ended_is_not_listed() -> None:
     assert re.findall(r"\b([rex]) unverified", listed(browser)) == ["r"]
 
 
-def test_a_connection_without_an_end_says_so(settings: Any) -> None:
+def test_connection_without_expiry_is_labelled(settings: Any) -> None:
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, "REFRESH_TOKEN_EXPIRE_SECONDS": None}
     browser = browser_of()
     connect(browser, register())
     assert "Expires when you disconnect it" in listed(browser)
 
 
-def test_the_page_needs_no_query_for_each_connection(django_assert_num_queries: Any) -> None:
+def test_page_needs_no_query_per_connection(django_assert_num_queries: Any) -> None:
     assert_no_query_for_each_client(browser_of(), CONNECTIONS, django_assert_num_queries)
 
 
-def test_a_use_is_recorded_once_a_minute() -> None:
+def test_use_is_recorded_once_a_minute() -> None:
     client, ada = register(), get_user_model().objects.create_user("ada")
     mark_used(ada, client)
     first = ClientUse.objects.get()
@@ -210,19 +210,19 @@ def test_a_use_is_recorded_once_a_minute() -> None:
     assert again.first_used_at == first.first_used_at
 
 
-def test_a_recent_use_costs_one_query(django_assert_num_queries: Any) -> None:
+def test_recent_use_takes_one_query(django_assert_num_queries: Any) -> None:
     client, ada = register(), get_user_model().objects.create_user("ada")
     mark_used(ada, client)
     with django_assert_num_queries(1):
         mark_used(ada, client)
 
 
-def test_a_token_of_no_client_leaves_nothing() -> None:
+def test_token_without_a_client_records_no_use() -> None:
     mark_used(get_user_model().objects.create_user("ada"), None)
     assert not ClientUse.objects.exists()
 
 
-def test_a_use_that_cannot_be_written_is_logged_and_no_error(caplog: Any) -> None:
+def test_unwritable_use_is_logged_without_an_error(caplog: Any) -> None:
     client, ada = register(client_id="abc"), get_user_model().objects.create_user("ada")
 
     def refuse(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -239,7 +239,7 @@ def test_a_use_that_cannot_be_written_is_logged_and_no_error(caplog: Any) -> Non
     assert not ClientUse.objects.exists()
 
 
-def test_the_use_of_a_client_goes_with_it() -> None:
+def test_use_is_deleted_with_its_client() -> None:
     client, ada = register(), get_user_model().objects.create_user("ada")
     mark_used(ada, client)
     client.delete()

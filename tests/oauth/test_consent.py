@@ -1,4 +1,4 @@
-"""The page on which a person lets a client in, or does not."""
+"""The page on which a user authorizes a client or denies access."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read(client: Any, browser: Client | None = None, **values: str) -> str:
     return text_of((browser or browser_of()).get(address(client, **values)))
 
 
-def test_the_page_says_who_asks_for_what_of_whom() -> None:
+def test_page_names_client_user_and_scopes() -> None:
     text = read(register(name="Claude"), scope="mcp mcp:write")
     for part in (
         "Allow Claude to use django-mcp-bridge?",
@@ -71,7 +71,7 @@ def test_the_page_says_who_asks_for_what_of_whom() -> None:
         assert part in text
 
 
-def test_tools_are_counted_by_the_scopes_that_they_need(settings: Any) -> None:
+def test_tools_are_counted_by_required_scopes(settings: Any) -> None:
     scopes = {
         "read": "Read articles",
         "write": {"description": "Write articles", "includes": ["read"]},
@@ -91,7 +91,7 @@ def test_tools_are_counted_by_the_scopes_that_they_need(settings: Any) -> None:
     assert "Write articles (3 tools) In total, it can call 4 of your tools" in text
 
 
-def test_only_tools_that_the_user_may_call_are_counted(settings: Any) -> None:
+def test_only_callable_tools_are_counted(settings: Any) -> None:
     serve(
         settings,
         get={"scopes": "mcp"},
@@ -124,15 +124,13 @@ UNVERIFIED = "Unverified. The application chose this name itself"
         ),
     ],
 )
-def test_a_client_is_unverified_unless_an_administrator_has_made_it(
-    values: dict[str, str], says: str
-) -> None:
+def test_only_administrators_clients_are_verified(values: dict[str, str], says: str) -> None:
     text = read(register(**values))
     assert says in text
     assert ("Unverified" in text) is bool(says)
 
 
-def test_a_client_that_an_ordinary_user_has_made_is_unverified() -> None:
+def test_client_of_an_ordinary_user_is_unverified() -> None:
     eve = get_user_model().objects.create_user("eve")
     client = register(registration_source="manual", user=eve)
     assert "Unverified" in read(client)
@@ -163,9 +161,7 @@ def test_a_client_that_an_ordinary_user_has_made_is_unverified() -> None:
         ),
     ],
 )
-def test_the_page_names_the_host_and_warns_of_programs_on_this_computer(
-    uri: str, host: str, is_local: bool
-) -> None:
+def test_page_names_the_host_or_warns_of_loopback(uri: str, host: str, is_local: bool) -> None:
     text = read(register(redirect_uris=f"{CALLBACK} {uri}"), redirect_uri=uri)
     assert f"You will be redirected to {host} " in text
     assert ("A program on your computer." in text) is is_local
@@ -184,9 +180,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("field", ["name", "client_id"])
-def test_names_of_clients_are_text_of_one_line(name: str, field: str) -> None:
+def test_client_names_are_shown_on_one_line(name: str, field: str) -> None:
     if connection.vendor == "postgresql" or field == "client_id":
-        # PostgreSQL takes no such text, and no client can send such an id.
+        # PostgreSQL does not store NUL, and a client cannot send such an id.
         name = name.replace("\0", "")
     client = register(**{"name": "", field: name})
     browser = browser_of()
@@ -206,23 +202,23 @@ def test_names_of_clients_are_text_of_one_line(name: str, field: str) -> None:
         assert tags.all("script", "img", "style", "iframe") == []
 
 
-def test_a_client_without_a_name_is_shown_by_its_id() -> None:
+def test_unnamed_client_is_shown_by_id() -> None:
     assert "Allow abc123 to use" in read(register(name=" \u202e ", client_id="abc123"))
 
 
-def test_to_deny_tells_the_client_and_grants_nothing() -> None:
+def test_denying_redirects_with_an_error_and_grants_nothing() -> None:
     told = decide(browser_of(), register(), allow=False)
     assert (told["error"], told["state"]) == ("access_denied", "xyz")
     assert not get_grant_model().objects.exists()
 
 
-def test_to_allow_connects_the_client() -> None:
+def test_allowing_connects_the_client() -> None:
     tokens = connect(browser_of(), register())
     assert tokens["scope"] == "mcp"
     assert get_access_token_model().objects.get().user.username == "ada"
 
 
-def test_both_buttons_are_of_one_kind() -> None:
+def test_both_buttons_have_the_same_style() -> None:
     page = browser_of().get(address(register()))
     form = re.search(r'(?s)class="mcp-decision">(.*?)</form>', page.content.decode())
     assert form is not None
@@ -231,7 +227,7 @@ def test_both_buttons_are_of_one_kind() -> None:
     assert not any("class" in attributes or "style" in attributes for attributes, _ in buttons)
 
 
-def test_nothing_is_allowed_without_the_pages_own_form() -> None:
+def test_consent_requires_a_csrf_token() -> None:
     client, browser = register(), browser_of(enforce_csrf_checks=True)
     page = browser.get(address(client))
     fields = sent_by(page, "mcp-decision") | {"allow": "true"}
@@ -243,7 +239,7 @@ def test_nothing_is_allowed_without_the_pages_own_form() -> None:
     assert get_grant_model().objects.count() == 1
 
 
-def test_another_user_logs_out_and_comes_back() -> None:
+def test_switching_user_returns_to_the_request() -> None:
     client, browser = register(), browser_of(enforce_csrf_checks=True)
     asked = address(client)
     answer = browser.post(f"{CONNECTIONS}log-out/", sent_by(browser.get(asked), "mcp-user"))
@@ -251,7 +247,7 @@ def test_another_user_logs_out_and_comes_back() -> None:
     assert browser.get(asked)["Location"].startswith("/login/?next=/oauth/authorize/")
 
 
-def test_logging_out_goes_to_no_other_site() -> None:
+def test_logging_out_does_not_redirect_to_other_sites() -> None:
     answer = browser_of().post(f"{CONNECTIONS}log-out/", {"next": "https://evil.example/"})
     assert answer["Location"] == CONNECTIONS
 
@@ -265,7 +261,7 @@ def test_logging_out_goes_to_no_other_site() -> None:
         "http://[::1/cb",
     ],
 )
-def test_no_host_is_shown_that_a_browser_reads_otherwise(uri: str) -> None:
+def test_ambiguous_redirect_host_is_refused(uri: str) -> None:
     client, browser = register(redirect_uris=f"{CALLBACK} {uri}"), browser_of()
     assert "This request cannot be authorized" in read(client, browser, redirect_uri=uri)
     connect(browser, client)
@@ -279,7 +275,7 @@ def test_no_host_is_shown_that_a_browser_reads_otherwise(uri: str) -> None:
         {"redirect_uri": "https://evil.example/<script>alert(1)</script>"},
     ],
 )
-def test_a_request_that_does_not_hold_is_said_to_be_one(values: dict[str, str]) -> None:
+def test_invalid_request_is_an_error_page(values: dict[str, str]) -> None:
     page = browser_of().get(address(register(), **values))
     assert page.status_code == 400
     assert "This request cannot be authorized" in text_of(page)
@@ -287,7 +283,7 @@ def test_a_request_that_does_not_hold_is_said_to_be_one(values: dict[str, str]) 
     assert "evil" not in text_of(page)
 
 
-def test_a_form_that_was_tampered_with_allows_nothing() -> None:
+def test_tampered_form_is_refused() -> None:
     browser = browser_of()
     fields = sent_by(browser.get(address(register())), "mcp-decision") | {"allow": "true"}
     page = browser.post("/oauth/authorize/", fields | {"redirect_uri": ""})
@@ -296,7 +292,7 @@ def test_a_form_that_was_tampered_with_allows_nothing() -> None:
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_pages_are_in_no_frame_and_no_cache_and_run_nothing(settings: Any, asked: bool) -> None:
+def test_pages_are_not_framed_or_cached_or_scripted(settings: Any, asked: bool) -> None:
     settings.STATIC_URL = "https://static.example.com/files/"
     page = browser_of().get(address(register()) if asked else CONNECTIONS)
     assert page["Content-Security-Policy"] == (

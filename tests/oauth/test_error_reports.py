@@ -1,4 +1,4 @@
-"""Error mails, which show the local variables of each frame, hold no secret of a client's."""
+"""Error mails show the local variables of each frame, but no client secrets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def assert_none_shown(act: Callable[[], Any], secrets: Callable[[], Collection[s
     assert sent
 
 
-def test_no_failure_shows_a_code_or_a_token(user: Any) -> None:
+def test_error_reports_show_no_code_or_token(user: Any) -> None:
     client = OAuthClient(user)
     client.http.raise_request_exception = client.browser.raise_request_exception = False
     page = client.ask()
@@ -41,8 +41,8 @@ def test_no_failure_shows_a_code_or_a_token(user: Any) -> None:
 
     assert_none_shown(decide, lambda: codes)
     code = answered(client.decide(client.ask()))["code"]
-    # Not the code, nor a refresh token: they are parameters of queries of the toolkit's, whose
-    # frames Django cannot tell to be called from ours.
+    # Not the code or refresh token: they are parameters of the toolkit's own queries, whose frames
+    # are not recognisable as called from this package.
     assert_none_shown(lambda: client.exchange(code), lambda: {client.verifier})
     issued = client.log_in()
     access = issued["access_token"]
@@ -54,7 +54,7 @@ def test_no_failure_shows_a_code_or_a_token(user: Any) -> None:
     assert_none_shown(call, lambda: {access})
 
 
-def test_no_failure_shows_the_secret_of_a_client(monkeypatch: Any, admin_client: Any) -> None:
+def test_error_reports_show_no_client_secret(monkeypatch: Any, admin_client: Any) -> None:
     marker = "MARKER" * 9
     monkeypatch.setattr("oauth2_provider.generators.generate_client_secret", lambda: marker)
     monkeypatch.setattr(

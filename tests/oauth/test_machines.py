@@ -31,7 +31,7 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 @pytest.fixture(autouse=True)
 def site(transactional_db: None, live_server: Any, settings: Any) -> Any:
-    """The site of this folder, which is really served."""
+    """The site of this folder on a live server."""
     resource = f"{live_server.url}/mcp"
     settings.MCP_BRIDGE = MCP_BRIDGE | {
         "RESOURCE": resource,
@@ -65,7 +65,7 @@ def run(live_server: Any) -> None:
     exec(RECIPE.replace("https://example.com", live_server.url), {})
 
 
-def test_a_program_acts_as_its_service_user(
+def test_program_acts_as_its_service_user(
     nightly: Any, live_server: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(live_server)
@@ -77,7 +77,7 @@ def test_a_program_acts_as_its_service_user(
     assert (record.user_name, record.outcome) == ("nightly", "succeeded")
 
 
-def test_a_program_with_another_secret_gets_nothing(
+def test_program_with_a_wrong_secret_is_refused(
     nightly: Any, live_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NIGHTLY_SECRET", "wrong")
@@ -86,9 +86,7 @@ def test_a_program_with_another_secret_gets_nothing(
     assert not AccessToken.objects.exists()
 
 
-def test_a_program_whose_service_user_is_not_active_opens_nothing(
-    nightly: Any, live_server: Any
-) -> None:
+def test_program_of_an_inactive_service_user_is_refused(nightly: Any, live_server: Any) -> None:
     nightly.is_active = False
     nightly.save()
     refused = pytest.RaisesExc(SDKError, match="The credential is not valid")
@@ -97,7 +95,7 @@ def test_a_program_whose_service_user_is_not_active_opens_nothing(
     assert not ToolCallRecord.objects.filter(tool="whoami").exists()
 
 
-def test_an_identity_assertion_is_not_taken_and_not_announced(live_server: Any) -> None:
+def test_identity_assertion_grant_is_not_supported(live_server: Any) -> None:
     body = {"grant_type": JWT_BEARER, "assertion": "e30.e30.", "client_id": "any"}
     answer = Client().post("/oauth/token/", body)
     assert (answer.status_code, answer.json()["error"]) == (400, "unsupported_grant_type")

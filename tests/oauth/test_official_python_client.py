@@ -1,4 +1,4 @@
-"""The official Python client logs in to the newsroom: real addresses, real pages, a browser."""
+"""The official Python client logs in to the newsroom over HTTP, with a browser."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ DRAFT = {
 
 @pytest.fixture(autouse=True, scope="module")
 def oauth_site() -> None:
-    """These tests need no site of this folder: theirs is the newsroom."""
+    """Overrides the site of this folder: these tests use the newsroom."""
 
 
 @pytest.fixture(autouse=True)
 def url(transactional_db: None, live_server: Any, settings: Any) -> Any:
-    """The newsroom's endpoint, which is really served."""
+    """The newsroom's endpoint on a live server."""
     for name, value in authorization(live_server.url, MCP_BRIDGE).items():
         setattr(settings, name, value)
     seed_users()
@@ -66,7 +66,7 @@ def query_of(url: str) -> dict[str, str]:
 def connected(
     auth: OAuthClientProvider, act: Callable[[Visitor], Any], *, mode: str = "auto"
 ) -> Any:
-    """What comes of acting with a client that has nothing but an address and a browser."""
+    """Return the result of acting with a client that has only an address and a browser."""
 
     async def run() -> Any:
         async with visit(auth.context.server_url, mode, auth, lambda _: None) as visitor:
@@ -81,7 +81,7 @@ async def whoami(visitor: Visitor) -> Any:
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("method", ["none", "client_secret_post", "client_secret_basic"])
-def test_a_client_registers_and_logs_in(url: str, browser: Browser, method: str, mode: str) -> None:
+def test_client_registers_and_logs_in(url: str, browser: Browser, method: str, mode: str) -> None:
     auth = login(url, browser, token_endpoint_auth_method=method)
     me = connected(auth, whoami, mode=mode)
     assert (me["username"], me["revision"]) == ("editor", ERAS[mode])
@@ -96,7 +96,7 @@ def test_a_client_registers_and_logs_in(url: str, browser: Browser, method: str,
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_with_a_document_logs_in(
+def test_client_with_a_document_logs_in(
     url: str, browser: Browser, settings: Any, mode: str
 ) -> None:
     fetcher = {"CIMD_METADATA_FETCHER": "tests.oauth.documents.Documents"}
@@ -109,7 +109,7 @@ def test_a_client_with_a_document_logs_in(
     assert browser.url.startswith(f"{callback}?")
 
 
-def test_a_token_that_expires_is_refreshed_without_the_user(url: str, browser: Browser) -> None:
+def test_expired_token_is_refreshed_without_the_user(url: str, browser: Browser) -> None:
     memory = Memory()
     auth = login(url, browser, memory)
 
@@ -129,9 +129,7 @@ def test_a_token_that_expires_is_refreshed_without_the_user(url: str, browser: B
     assert RefreshToken.objects.filter(revoked=None).count() == 1
 
 
-def test_a_tool_that_needs_more_is_called_once_the_user_has_allowed_it(
-    url: str, browser: Browser
-) -> None:
+def test_tool_runs_after_the_user_grants_its_scope(url: str, browser: Browser) -> None:
     async def draft(visitor: Visitor) -> Any:
         await visitor.call("desk_whoami")
         return await visitor.call("articles_draft", **DRAFT)
@@ -144,9 +142,7 @@ def test_a_tool_that_needs_more_is_called_once_the_user_has_allowed_it(
     assert Article.objects.count() == 1
 
 
-def test_a_tool_that_needs_more_does_not_run_if_the_user_denies_it(
-    url: str, browser: Browser
-) -> None:
+def test_tool_does_not_run_if_its_scope_is_denied(url: str, browser: Browser) -> None:
     async def draft(visitor: Visitor) -> None:
         await visitor.call("desk_whoami")
         browser.button = "Deny"
@@ -159,9 +155,9 @@ def test_a_tool_that_needs_more_does_not_run_if_the_user_denies_it(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_that_is_denied_is_told_by_whom(url: str, mode: str) -> None:
+def test_denied_client_receives_the_issuer(url: str, mode: str) -> None:
     browser = Browser("editor", PASSWORD, button="Deny")
-    # Had the issuer been missing or another one, the client would have said so instead.
+    # If the issuer were missing or wrong, the client would report that instead.
     said = pytest.RaisesExc(OAuthFlowError, match="No authorization code received")
     with pytest.RaisesGroup(said, flatten_subgroups=True):
         connected(login(url, browser), whoami, mode=mode)
@@ -191,12 +187,12 @@ async def deactivate(url: str, token: str) -> None:
     await get_user_model().objects.filter(username="editor").aupdate(is_active=False)
 
 
-# The client asks its user anew, who now denies, or cannot log in any more.
+# The client asks its user again, who now denies access or can no longer log in.
 @pytest.mark.parametrize(
     ("end", "error"),
     [(revoke, OAuthFlowError), (disconnect, OAuthFlowError), (deactivate, RuntimeError)],
 )
-def test_what_is_taken_back_ends_with_the_next_request(
+def test_revoked_access_ends_with_the_next_request(
     url: str, browser: Browser, end: Callable[[str, str], Any], error: type[Exception]
 ) -> None:
     memory = Memory()

@@ -34,7 +34,7 @@ def age(days: int) -> None:
             model.objects.filter(pk=row.pk).update(**times)
 
 
-def test_clients_that_nobody_used_go_and_no_others(user: Any) -> None:
+def test_only_unused_clients_are_pruned(user: Any) -> None:
     used, forgotten = OAuthClient(user, client_name="used"), OAuthClient(user)
     assert opens(used.log_in()["access_token"])
     Application.objects.create(name="by hand", client_type="public", redirect_uris="https://a.b/c")
@@ -43,7 +43,7 @@ def test_clients_that_nobody_used_go_and_no_others(user: Any) -> None:
     age(2)
     assert "Deleted 1 registered" in prune()
     assert not Application.objects.filter(client_id=forgotten.client_id).exists()
-    # Its tokens have all ended: it is known still, and its user can let it in again.
+    # Its tokens have expired, but it is still registered and its user can authorize it again.
     age(400)
     prune()
     assert not AccessToken.objects.exists()
@@ -51,14 +51,14 @@ def test_clients_that_nobody_used_go_and_no_others(user: Any) -> None:
     assert opens(used.log_in()["access_token"])
 
 
-def test_a_client_that_was_let_in_and_has_not_called_yet_stays(user: Any) -> None:
+def test_authorized_client_without_calls_is_kept(user: Any) -> None:
     client = OAuthClient(user)
     client.log_in()
     age(20)
     assert "Deleted 0 registered" in prune("--unused", "1d")
 
 
-def test_expired_tokens_and_documents_go(user: Any) -> None:
+def test_expired_tokens_and_documents_are_pruned(user: Any) -> None:
     OAuthClient(user).log_in()
     document = Application.objects.create(
         client_id="https://client.example/metadata.json",
@@ -74,6 +74,6 @@ def test_expired_tokens_and_documents_go(user: Any) -> None:
     assert not RefreshToken.objects.exists()
 
 
-def test_a_duration_that_is_none_is_an_error() -> None:
+def test_invalid_duration_is_an_error() -> None:
     with pytest.raises(CommandError, match="Invalid duration 'soon'"):
         prune("--unused", "soon")

@@ -15,7 +15,7 @@ RECIPE = {
     for page in ("oauth.md", "oauth-clients.md")
     for block in BLOCK.finditer((ROOT / "docs" / "access" / page).read_text())
 }
-# What a site has before.
+# The settings of a site before the recipe.
 SITE = """
 DEBUG = False
 SECRET_KEY = "only-for-this-test, and as long and as varied as a real one: 0123456789"
@@ -65,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_site_that_follows_the_recipe_lets_clients_in(site: Path) -> None:
+def test_site_built_by_the_recipe_accepts_clients(site: Path) -> None:
     assert python(site, "-c", SESSION).splitlines() == [
         "[]",
         "https://example.com/mcp ['https://example.com'] ['mcp']",
@@ -73,12 +73,12 @@ def test_a_site_that_follows_the_recipe_lets_clients_in(site: Path) -> None:
     ]
 
 
-def test_the_recipe_is_short() -> None:
+def test_recipe_is_short() -> None:
     lines = [*RECIPE["settings.py"].splitlines(), *RECIPE["urls.py"].splitlines()]
     assert len([line for line in lines if line.strip()]) < 15
 
 
-def test_the_subclass_of_the_page_is_one(tmp_path: Path) -> None:
+def test_documented_subclass_is_valid(tmp_path: Path) -> None:
     code = RECIPE["mysite/oauth.py"]
     names: dict[str, object] = {}
     exec(compile(code, "docs/access/oauth-clients.md", "exec"), names)

@@ -42,7 +42,7 @@ def wait(seconds: int) -> None:
 
 
 def refreshed(oauth: OAuthClient, given: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a refresh token that holds."""
+    """Return the answer to a refresh token that holds."""
     answer = oauth.refresh(given["refresh_token"])
     assert answer.status_code == 200, answer.content
     found: dict[str, Any] = answer.json()
@@ -56,9 +56,7 @@ def assert_refused(answer: Any) -> None:
 @pytest.mark.requirement("as.refresh-rotated")
 @pytest.mark.parametrize("times", [2, 5])
 @pytest.mark.parametrize("seconds", [0, 1, GRACE - 2])
-def test_a_refresh_token_sent_again_gives_tokens(
-    oauth: OAuthClient, times: int, seconds: int
-) -> None:
+def test_resent_refresh_token_yields_tokens(oauth: OAuthClient, times: int, seconds: int) -> None:
     first = oauth.log_in()
     answers = [refreshed(oauth, first)]
     wait(seconds)
@@ -69,7 +67,9 @@ def test_a_refresh_token_sent_again_gives_tokens(
 
 @pytest.mark.parametrize("grace", [60, 3600])
 @pytest.mark.parametrize("stored", [True, False])
-def test_the_toolkits_grace_is_no_error(user: Any, settings: Any, grace: int, stored: bool) -> None:
+def test_toolkits_grace_period_is_supported(
+    user: Any, settings: Any, grace: int, stored: bool
+) -> None:
     settings.OAUTH2_PROVIDER = {
         **OAUTH2_PROVIDER,
         "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": grace,
@@ -81,7 +81,7 @@ def test_the_toolkits_grace_is_no_error(user: Any, settings: Any, grace: int, st
     assert all(opens(refreshed(oauth, each)["access_token"]) for each in answers)
 
 
-def test_an_access_token_ends_after_its_refresh(oauth: OAuthClient) -> None:
+def test_refreshed_access_token_ends_after_the_grace(oauth: OAuthClient) -> None:
     first = oauth.log_in()
     second = refreshed(oauth, first)
     assert opens(first["access_token"])
@@ -89,7 +89,7 @@ def test_an_access_token_ends_after_its_refresh(oauth: OAuthClient) -> None:
     assert (opens(first["access_token"]), opens(second["access_token"])) == (False, True)
 
 
-def test_a_refresh_prolongs_no_access_token(oauth: OAuthClient) -> None:
+def test_refresh_does_not_prolong_access_tokens(oauth: OAuthClient) -> None:
     first = oauth.log_in()
     wait(3600 + 1)
     refreshed(oauth, first)
@@ -99,7 +99,7 @@ def test_a_refresh_prolongs_no_access_token(oauth: OAuthClient) -> None:
 @pytest.mark.requirement("as.refresh-rotated")
 @pytest.mark.parametrize("seconds", [GRACE + 1, 3000])
 @pytest.mark.parametrize("replays", [1, 3])
-def test_a_replay_after_the_grace_revokes_all(
+def test_replay_after_the_grace_revokes_all_tokens(
     oauth: OAuthClient, seconds: int, replays: int
 ) -> None:
     first = oauth.log_in()
@@ -112,7 +112,7 @@ def test_a_replay_after_the_grace_revokes_all(
         assert_refused(oauth.refresh(each["refresh_token"]))
 
 
-def test_a_replay_ends_what_the_grace_kept(oauth: OAuthClient) -> None:
+def test_replay_revokes_tokens_kept_by_the_grace(oauth: OAuthClient) -> None:
     first = oauth.log_in()
     second = refreshed(oauth, first)
     wait(GRACE + 1)
@@ -124,7 +124,7 @@ def test_a_replay_ends_what_the_grace_kept(oauth: OAuthClient) -> None:
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_a_revoked_login_has_no_grace(oauth: OAuthClient, kind: str, which: int) -> None:
+def test_revoked_login_has_no_grace(oauth: OAuthClient, kind: str, which: int) -> None:
     first = oauth.log_in()
     given = [first, refreshed(oauth, first), refreshed(oauth, first)]
     body = {"token": given[which][kind], "client_id": oauth.client_id}
@@ -134,7 +134,7 @@ def test_a_revoked_login_has_no_grace(oauth: OAuthClient, kind: str, which: int)
         assert_refused(oauth.refresh(each["refresh_token"]))
 
 
-def test_a_disconnected_client_has_no_grace(oauth: OAuthClient) -> None:
+def test_disconnected_client_has_no_grace(oauth: OAuthClient) -> None:
     first = oauth.log_in()
     given = [first, refreshed(oauth, first), refreshed(oauth, first)]
     page = {"client_id": oauth.client_id}
@@ -145,13 +145,13 @@ def test_a_disconnected_client_has_no_grace(oauth: OAuthClient) -> None:
         assert_refused(oauth.refresh(each["refresh_token"]))
 
 
-def test_the_grace_is_of_the_same_client(oauth: OAuthClient, user: Any) -> None:
+def test_grace_applies_to_the_same_client_only(oauth: OAuthClient, user: Any) -> None:
     first = oauth.log_in()
     refreshed(oauth, first)
     assert_refused(OAuthClient(user).refresh(first["refresh_token"]))
 
 
-def test_a_narrowed_refresh_stays_narrow_in_the_grace(oauth: OAuthClient) -> None:
+def test_narrowed_scopes_persist_within_the_grace(oauth: OAuthClient) -> None:
     first = oauth.log_in(scope="mcp mcp:write")
     body = {"grant_type": "refresh_token", "client_id": oauth.client_id, "scope": "mcp"}
     body["refresh_token"] = first["refresh_token"]
@@ -172,7 +172,7 @@ def test_prune_deletes_replaced_access_tokens(oauth: OAuthClient) -> None:
     assert_refused(oauth.refresh(first["refresh_token"]))
 
 
-def test_an_inactive_user_gets_no_tokens(oauth: OAuthClient, user: Any) -> None:
+def test_inactive_user_gets_no_tokens(oauth: OAuthClient, user: Any) -> None:
     first = oauth.log_in()
     second = refreshed(oauth, first)
     code = answered(oauth.decide(oauth.ask()))["code"]
@@ -186,7 +186,7 @@ def test_an_inactive_user_gets_no_tokens(oauth: OAuthClient, user: Any) -> None:
 
 
 @pytest.mark.parametrize("refreshes", [0, 1, 2])
-def test_a_used_code_revokes_all_that_it_gave(oauth: OAuthClient, refreshes: int) -> None:
+def test_reused_code_revokes_its_tokens(oauth: OAuthClient, refreshes: int) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     given = [oauth.exchange(code).json()]
     for _ in range(refreshes):
@@ -201,14 +201,14 @@ def test_a_used_code_revokes_all_that_it_gave(oauth: OAuthClient, refreshes: int
 
 
 @pytest.mark.parametrize("changed", [{"code_verifier": "x" * 64}, {"redirect_uri": "https://a.b/"}])
-def test_a_used_code_of_a_thief_revokes_too(oauth: OAuthClient, changed: dict[str, str]) -> None:
+def test_stolen_reused_code_revokes_its_tokens(oauth: OAuthClient, changed: dict[str, str]) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     given = oauth.exchange(code).json()
     assert oauth.exchange(code, **changed).status_code == 400
     assert not opens(given["access_token"])
 
 
-def test_a_used_code_at_another_client_revokes_nothing(oauth: OAuthClient, user: Any) -> None:
+def test_reused_code_of_another_client_revokes_nothing(oauth: OAuthClient, user: Any) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     given = oauth.exchange(code).json()
     assert_refused(OAuthClient(user).exchange(code))
@@ -229,7 +229,7 @@ def test_a_used_code_at_another_client_revokes_nothing(oauth: OAuthClient, user:
     ],
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_no_exchange_is_an_error_of_the_site(
+def test_invalid_exchanges_are_client_errors(
     oauth: OAuthClient, body: dict[str, Any], known: bool
 ) -> None:
     sent = {"client_id": oauth.client_id, **body} if known else body
@@ -251,13 +251,13 @@ def race(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Race]:
     """
-    Do something in many threads at once, or in one, and return what each has returned.
+    A function that calls another in several threads at once and returns their results.
 
-    SQLite's database in memory has no locks to wait for: threads have a copy of it in a file.
+    SQLite's in-memory database does not lock, so threads share a copy of it in a file.
     """
     file = tmp_path / "race.sqlite3"
     if connection.vendor == "sqlite":
-        # So long that a slow machine is no reason to give up.
+        # Long enough for a slow machine.
         options = {"transaction_mode": request.param, "timeout": 60}
         changed = {**connection.settings_dict, "NAME": str(file), "OPTIONS": options}
         monkeypatch.setitem(connections.settings, "default", changed)
@@ -283,14 +283,14 @@ def race(
 
 
 def post(**body: str) -> Any:
-    """The answer of the token endpoint to a client with a connection of its own."""
+    """Return the answer of the token endpoint, with a new client."""
     client = Client(raise_request_exception=False)
     return client.post("/oauth/token/", body, secure=True)
 
 
 @pytest.mark.parametrize("number", [5, 64])
 @pytest.mark.alone
-def test_a_login_survives_refreshes_at_once(race: Race, user: Any, number: int) -> None:
+def test_login_survives_concurrent_refreshes(race: Race, user: Any, number: int) -> None:
     oauth = OAuthClient(user)
     first = oauth.log_in()
     answers = race(lambda: oauth.refresh(first["refresh_token"]), number)
@@ -306,7 +306,7 @@ def test_a_login_survives_refreshes_at_once(race: Race, user: Any, number: int) 
 
 
 @pytest.mark.alone
-def test_replays_at_once_revoke_without_an_error(race: Race, user: Any) -> None:
+def test_concurrent_replays_revoke_without_an_error(race: Race, user: Any) -> None:
     oauth = OAuthClient(user)
     first = oauth.log_in()
     second = refreshed(oauth, first)
@@ -317,7 +317,7 @@ def test_replays_at_once_revoke_without_an_error(race: Race, user: Any) -> None:
 
 
 @pytest.mark.alone
-def test_a_code_sent_at_once_gives_one_token(race: Race, user: Any) -> None:
+def test_concurrently_sent_code_yields_one_token(race: Race, user: Any) -> None:
     oauth = OAuthClient(user)
     code = answered(oauth.decide(oauth.ask()))["code"]
     body = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
@@ -328,12 +328,12 @@ def test_a_code_sent_at_once_gives_one_token(race: Race, user: Any) -> None:
 
 
 @pytest.mark.alone
-def test_tokens_of_one_login_race_without_an_error(race: Race, user: Any) -> None:
+def test_concurrent_tokens_of_one_login_cause_no_error(race: Race, user: Any) -> None:
     oauth = OAuthClient(user)
     given = [oauth.log_in()]
     for _ in range(4):
         given.append(refreshed(oauth, given[-1]))
-    # Those of the first half are replays, which revoke what the others ask for.
+    # The tokens of the first half are replays, which revoke those the others request.
     old = [each["refresh_token"] for each in given[:2]]
     for token in old:
         rows = RefreshToken.objects.filter(token_checksum=checksum_of(token))
@@ -347,7 +347,7 @@ def test_tokens_of_one_login_race_without_an_error(race: Race, user: Any) -> Non
 
 
 class Asking(MD5PasswordHasher):
-    """A hasher that notes whether a transaction waits for it."""
+    """A hasher that notes whether a transaction is open."""
 
     algorithm = "asking"
     asked: ClassVar[list[bool]] = []
@@ -360,7 +360,7 @@ class Asking(MD5PasswordHasher):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
 @pytest.mark.parametrize("is_right", [True, False])
-def test_no_lock_waits_for_the_secret_of_a_client(
+def test_client_secret_is_checked_outside_a_transaction(
     user: Any, settings: Any, method: str, is_right: bool
 ) -> None:
     settings.PASSWORD_HASHERS = [f"{__name__}.Asking"]
@@ -389,12 +389,12 @@ def test_no_lock_waits_for_the_secret_of_a_client(
 
 
 @pytest.mark.parametrize("path", ["/oauth/token/", "/oauth/revoke/"])
-def test_an_exchange_is_in_no_transaction_of_the_request(path: str) -> None:
+def test_exchange_ignores_atomic_requests(path: str) -> None:
     assert resolve(path).func._non_atomic_requests == {"default"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("path", ["authorize", "token", "revoke"])
-def test_no_database_is_asked_for_a_nul(oauth: OAuthClient, path: str) -> None:
+def test_nul_is_refused_before_the_database(oauth: OAuthClient, path: str) -> None:
     send = oauth.browser.get if path == "authorize" else oauth.http.post
     sent = {**oauth.authorization(), "grant_type": "authorization_code"}
     for name in ("client_id", "code", "nonce"):

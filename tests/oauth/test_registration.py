@@ -1,4 +1,4 @@
-"""Which clients may register, by the bodies that they send."""
+"""Client registration, by the bodies that clients send."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "application_type": "native",
     },
     "IPv6": {**PUBLIC, "redirect_uris": ["http://[::1]:4711/callback"]},
-    # All that RFC 7591 asks for.
+    # The minimum that RFC 7591 requires.
     "the least": {"redirect_uris": ["https://client.example/callback"]},
 }
 
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.requirement("as.redirect-https")
 @pytest.mark.parametrize("name", BODIES)
-def test_clients_that_exist_register(name: str) -> None:
+def test_known_clients_can_register(name: str) -> None:
     body = BODIES[name]
     answer = register(**body)
     assert answer.status_code == 201, answer.content
@@ -145,7 +145,7 @@ def test_clients_that_exist_register(name: str) -> None:
 
 @pytest.mark.requirement("as.redirect-trusted", "as.redirect-https")
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_safe_is_refused_with_the_error_of_rfc_7591(name: str) -> None:
+def test_unsafe_metadata_is_refused_as_in_rfc_7591(name: str) -> None:
     code, body = REFUSED[name]
     answer = register(**body)
     assert (answer.status_code, answer.json()["error"]) == (400, code), answer.content
@@ -161,7 +161,7 @@ OPTIONAL = [
 
 
 @pytest.mark.parametrize("names", [*([name] for name in OPTIONAL), OPTIONAL])
-def test_a_member_that_is_null_is_absent(names: list[str]) -> None:
+def test_null_members_count_as_absent(names: list[str]) -> None:
     absent = register(**LEAST)
     answer = register(**LEAST, **dict.fromkeys(names))
     assert (answer.status_code, absent.status_code) == (201, 201), answer.content
@@ -184,7 +184,7 @@ def test_a_member_that_is_null_is_absent(names: list[str]) -> None:
         {"response_types": ["id_token", "code"], "grant_types": [*CODE, "implicit"]},
     ],
 )
-def test_what_is_granted_is_answered(more: dict[str, Any], user: Any) -> None:
+def test_response_contains_the_granted_metadata(more: dict[str, Any], user: Any) -> None:
     given = register(**of("https://good.example/cb", **more)).json()
     assert (given["grant_types"], given["response_types"]) == (CODE, ["code"])
     application = Application.objects.get(client_id=given["client_id"])
@@ -195,7 +195,7 @@ def test_what_is_granted_is_answered(more: dict[str, Any], user: Any) -> None:
 
 
 class Counted(MD5PasswordHasher):
-    """A hasher that counts what it hashes."""
+    """A hasher that records what it hashes."""
 
     algorithm = "counted"
     hashed: ClassVar[list[str]] = []
@@ -207,14 +207,14 @@ class Counted(MD5PasswordHasher):
 
 @pytest.fixture
 def hashed(settings: Any) -> list[str]:
-    """What is hashed as a password or as a secret."""
+    """The passwords and secrets that have been hashed."""
     settings.PASSWORD_HASHERS = [f"{__name__}.Counted"]
     Counted.hashed.clear()
     return Counted.hashed
 
 
 @pytest.mark.parametrize("name", [each for each in BODIES if each != "the least"])
-def test_no_secret_is_hashed_for_a_public_client(
+def test_public_clients_secrets_are_not_hashed(
     hashed: list[str], user: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     given = register(**BODIES[name]).json()
@@ -227,19 +227,19 @@ def test_no_secret_is_hashed_for_a_public_client(
         application = Application.objects.get(client_id=client_id)
         application.save()
         assert hashed == []
-        # Nor does any secret hold, as one that is empty would.
+        # Neither is a secret valid; with an empty hash, an empty one might be.
         assert not any(
             OAuth2Validator()._check_secret(each, application.client_secret) for each in ("", "x")
         )
 
 
-def test_the_secret_of_a_confidential_client_is_hashed(hashed: list[str]) -> None:
+def test_secret_of_a_confidential_client_is_hashed(hashed: list[str]) -> None:
     given = register(**LEAST).json()
     assert hashed == [given["client_secret"]]
 
 
 @pytest.mark.parametrize("letter", ["a", " ", "\n", "\u202e", "é", "\0"])
-def test_a_long_name_is_cut_before_it_is_cleaned(
+def test_long_name_is_truncated_before_cleaning(
     letter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[str] = []
@@ -252,13 +252,13 @@ def test_a_long_name_is_cut_before_it_is_cleaned(
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", "7", b"\xff"])
-def test_what_is_no_object_of_json_is_refused(body: str | bytes) -> None:
+def test_non_object_body_is_refused(body: str | bytes) -> None:
     answer = Client().post("/oauth/register/", body, content_type="application/json", secure=True)
     assert (answer.status_code, answer.json()["error"]) == (400, METADATA)
 
 
 @pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
-def test_a_confidential_client_reads_its_secret_once(method: str) -> None:
+def test_confidential_client_receives_its_secret_once(method: str) -> None:
     given = register(
         redirect_uris=["https://good.example/cb"], token_endpoint_auth_method=method
     ).json()
@@ -270,14 +270,14 @@ def test_a_confidential_client_reads_its_secret_once(method: str) -> None:
     assert "client_secret" not in OAuthClient().registered
 
 
-def test_a_clients_name_is_cut_and_shows_as_it_is() -> None:
+def test_client_name_is_truncated_and_shown_literally() -> None:
     name = "Good\u202eevil\nclient\x00 " + "a" * 5000
     given = register(**of("https://good.example/cb", client_name=name)).json()
     assert given["client_name"] == "Good evil client " + "a" * 63 + "…"
     assert Application.objects.get().name == given["client_name"]
 
 
-def test_registration_needs_no_user_and_takes_none(user: Any) -> None:
+def test_registration_is_independent_of_the_session_user(user: Any) -> None:
     browser = Client()
     browser.force_login(user)
     browser.post(
@@ -304,7 +304,7 @@ NETWORK = [f"2001:db8:0:1::{number:x}" for number in range(1, 5)]
 
 @pytest.fixture
 def rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each network register twice an hour."""
+    """A limit of two registrations an hour for each network."""
     monkeypatch.setattr(RegistrationRateThrottle, "rate", "2/hour")
 
 
@@ -318,7 +318,7 @@ def rate(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.parametrize("session", [False, True])
-def test_who_registers_without_end_has_to_wait(
+def test_registration_is_rate_limited(
     rate: None, user: Any, addresses: list[str], session: bool
 ) -> None:
     client = Client()
@@ -349,7 +349,7 @@ def test_documents_of_clients_count_as_registrations(
     assert register_from(NETWORK[0], client).status_code == 429
 
 
-def test_a_known_document_holds_when_the_rate_is_used_up(
+def test_known_document_is_valid_beyond_the_rate(
     rate: None, user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched = documents(monkeypatch)
@@ -358,7 +358,7 @@ def test_a_known_document_holds_when_the_rate_is_used_up(
     asked = {"redirect_uri": "http://localhost/callback"}
     assert client.ask(**asked).status_code == 200
     assert register(**LEAST).status_code == 429
-    # It is asked for again when it is out of date, which the rate does not allow now.
+    # An outdated document is fetched again, which the rate does not allow now.
     Application.objects.update(cimd_expires_at=timezone.now())
     assert client.ask(**asked).status_code == 200
     assert fetched == [DOCUMENT]
@@ -366,7 +366,7 @@ def test_a_known_document_holds_when_the_rate_is_used_up(
 
 @pytest.mark.parametrize("is_logged_in", [False, True])
 @pytest.mark.parametrize("prompt", [None, "none", "login"])
-def test_a_foreign_resource_fetches_no_document(
+def test_foreign_resource_does_not_fetch_a_document(
     user: Any, monkeypatch: pytest.MonkeyPatch, is_logged_in: bool, prompt: str | None
 ) -> None:
     fetched = documents(monkeypatch)
@@ -377,7 +377,7 @@ def test_a_foreign_resource_fetches_no_document(
     refused = client.ask(**foreign)
     assert (refused.status_code, "Location" in refused, fetched) == (400, False, [])
     assert b"Resources here are" in refused.content
-    # A client that is known is told.
+    # A known client receives the error.
     other = OAuthClient(user)
     other.client_id = DOCUMENT
     other.ask(**asked, resource=RESOURCE)
@@ -388,14 +388,14 @@ def test_a_foreign_resource_fetches_no_document(
     assert len(fetched) <= 1
 
 
-def test_a_site_can_refuse_registration(settings: Any) -> None:
+def test_site_can_refuse_registration(settings: Any) -> None:
     permission = "oauth2_provider.dcr.IsAuthenticatedDCRPermission"
     settings.OAUTH2_PROVIDER = {
         **OAUTH2_PROVIDER,
         "DCR_REGISTRATION_PERMISSION_CLASSES": [permission],
     }
     assert register(**of("https://good.example/cb")).status_code == 401
-    # What it lets in still holds to the rules.
+    # A permitted registration still follows the rules.
     assert register(**of("http://evil.example/cb")).status_code == 400
     settings.OAUTH2_PROVIDER = {**OAUTH2_PROVIDER, "DCR_ENABLED": False}
     assert register(**of("https://good.example/cb")).status_code == 404
@@ -406,7 +406,7 @@ class WithZed(ClientRegistration):
     private_use_uris = ("zed://oauth/callback",)
 
 
-def test_a_site_can_list_other_schemes(settings: Any) -> None:
+def test_site_can_list_other_schemes(settings: Any) -> None:
     zed = of("zed://oauth/callback")
     assert register(**zed).status_code == 400
     settings.OAUTH2_PROVIDER = {
@@ -421,7 +421,7 @@ def test_a_site_can_list_other_schemes(settings: Any) -> None:
     assert register(**of(CURSOR)).status_code == 400
 
 
-def test_a_registered_client_cannot_be_changed_from_outside() -> None:
+def test_registered_client_cannot_be_changed_over_http() -> None:
     given = register(**of("https://good.example/cb")).json()
     assert not {"registration_access_token", "registration_client_uri"} & given.keys()
     for address in ("", f"{given['client_id']}", f"{given['client_id']}/"):
@@ -458,7 +458,7 @@ def document(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
 
 @pytest.mark.requirement("as.document-redirects")
 @pytest.mark.parametrize("name", [each for each in BODIES if each != "the least"])
-def test_clients_are_known_by_documents_of_their_own(
+def test_clients_can_be_identified_by_documents(
     user: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     document(monkeypatch, **BODIES[name])
@@ -472,7 +472,7 @@ def test_clients_are_known_by_documents_of_their_own(
 
 @pytest.mark.requirement("as.document-valid")
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_document_is_held_to_the_rules_of_registration(
+def test_documents_follow_the_rules_of_registration(
     user: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     _, body = REFUSED[name]
@@ -487,7 +487,7 @@ def test_a_document_is_held_to_the_rules_of_registration(
 
 @pytest.mark.requirement("as.document-own")
 @pytest.mark.parametrize("named", [f"{DOCUMENT}/", DOCUMENT.upper(), "other", None])
-def test_a_document_names_its_own_address(
+def test_document_must_name_its_own_address(
     user: Any, monkeypatch: pytest.MonkeyPatch, named: str | None
 ) -> None:
     document(monkeypatch, client_id=named)
@@ -499,7 +499,9 @@ def test_a_document_names_its_own_address(
 
 @pytest.mark.requirement("as.document-valid")
 @pytest.mark.parametrize("name", ["client_id", "client_name", "redirect_uris"])
-def test_a_document_lacks_nothing(user: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_incomplete_document_is_refused(
+    user: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     document(monkeypatch, **{name: ""})
     client = OAuthClient(user)
     client.client_id = DOCUMENT
@@ -510,7 +512,7 @@ def test_a_document_lacks_nothing(user: Any, monkeypatch: pytest.MonkeyPatch, na
 @pytest.mark.parametrize(
     "name", ["client_uri", "grant_types", "token_endpoint_auth_method", "client_secret", "scope"]
 )
-def test_a_member_of_a_document_that_is_null_is_absent(
+def test_null_members_of_a_document_count_as_absent(
     user: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     document(monkeypatch, **{name: None})
@@ -542,7 +544,7 @@ FETCHED: dict[str, tuple[int, dict[str, Any]]] = {
 
 @pytest.mark.requirement("as.document-valid")
 @pytest.mark.parametrize("name", FETCHED)
-def test_what_is_no_json_is_no_document(
+def test_non_json_document_is_refused(
     user: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Only the network is not there: what it would bring is read as any site reads it."""
@@ -573,7 +575,7 @@ def test_what_is_no_json_is_no_document(
 
 
 @pytest.mark.requirement("as.document-redirects")
-def test_a_document_stands_for_no_other_address(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_allows_no_other_redirect_uri(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     document(monkeypatch)
     client = OAuthClient(user)
     client.client_id = DOCUMENT

@@ -1,4 +1,4 @@
-"""Scopes of a credential in views of this process: never more than the view allows over HTTP."""
+"""Scopes of a credential in views: a call never allows more than the view does over HTTP."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ByApplication(BasePermission):
 
 
 class ByKind(BasePermission):
-    """Takes whatever is no token of OAuth for a session."""
+    """Treats every credential other than an OAuth token as a session."""
 
     def has_permission(self, request: Any, view: Any) -> bool:
         token = request.auth
@@ -171,7 +171,7 @@ SCOPES = ["news:read", "news:write", "news:write write", "mcp", "all"]
 
 @pytest.mark.parametrize(("permissions", "members"), TOOLKIT.values(), ids=TOOLKIT)
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_tool_opens_no_more_than_its_view(
+def test_tool_allows_no_more_than_its_view(
     permissions: list[Any],
     members: dict[str, Any],
     scope: str,
@@ -187,7 +187,7 @@ def test_a_tool_opens_no_more_than_its_view(
 
 
 @pytest.mark.parametrize(("permissions", "members"), TOOLKIT.values(), ids=TOOLKIT)
-def test_a_user_without_scopes_is_as_one_of_a_session(
+def test_unscoped_credential_equals_a_session(
     permissions: list[Any], members: dict[str, Any], settings: Any, user: Any
 ) -> None:
     serve_view(settings, permissions, **members)
@@ -197,7 +197,7 @@ def test_a_user_without_scopes_is_as_one_of_a_session(
 
 
 @pytest.mark.parametrize("name", [name for name in TOOLKIT if name != "default"])
-def test_a_limited_token_of_this_app_is_held_to_its_scopes(
+def test_limited_personal_token_is_restricted_to_its_scopes(
     name: str, settings: Any, user: Any
 ) -> None:
     permissions, members = TOOLKIT[name]
@@ -207,7 +207,7 @@ def test_a_limited_token_of_this_app_is_held_to_its_scopes(
 
 
 @pytest.mark.parametrize("kind", [IsAuthenticatedOrTokenHasScope, TokenHasScope])
-def test_a_client_is_told_which_scopes_a_view_needs(kind: Any, settings: Any, user: Any) -> None:
+def test_challenge_names_the_scopes_of_a_view(kind: Any, settings: Any, user: Any) -> None:
     serve_view(settings, [kind], scopes="mcp", **WRITE)
     client = MCPClient(token=token_of(user, "news:read"))
     with pytest.raises(MCPError):
@@ -228,7 +228,7 @@ def test_admin_pages_name_the_scopes_of_a_view(scopes: str | None, settings: Any
 
 
 @pytest.mark.parametrize("kind", [ByAuthenticator, ByHelper, ByType])
-def test_a_view_that_asks_for_the_authenticator_needs_scopes(
+def test_view_checking_the_authenticator_requires_scopes(
     kind: Any, settings: Any, user: Any
 ) -> None:
     serve_view(settings, [kind])
@@ -304,7 +304,7 @@ ASKING: dict[str, tuple[list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("permissions", "members"), ASKING.values(), ids=ASKING)
-def test_a_view_that_asks_how_callers_log_in_needs_scopes(
+def test_permissions_reading_the_authentication_require_scopes(
     permissions: list[Any], members: dict[str, Any], settings: Any
 ) -> None:
     serve_view(settings, permissions, **members)
@@ -314,13 +314,13 @@ def test_a_view_that_asks_how_callers_log_in_needs_scopes(
 
 
 @pytest.mark.parametrize("kind", [ByApplication, ByKind, ByDefault])
-def test_scopes_of_a_mark_stand_for_what_else_is_read(kind: Any, settings: Any, user: Any) -> None:
+def test_scopes_of_mcp_tool_replace_undetectable_rules(kind: Any, settings: Any, user: Any) -> None:
     serve_view(settings, [kind], scopes="news:write")
     assert writes_by_tool(token_of(user, "news:read")) is False
     assert writes_by_tool(token_of(user, "news:write")) is (kind is not ByApplication)
 
 
-def test_scopes_that_a_view_does_not_name_are_an_error(settings: Any, user: Any) -> None:
+def test_view_without_named_scopes_is_an_error(settings: Any, user: Any) -> None:
     serve_view(settings, [TokenHasScope])
     assert registry.discovered.tools == {}
     (message,) = (each for each in registry.discovered.messages if each.id == "mcp_bridge.E070")

@@ -1,4 +1,4 @@
-"""What access tokens open, how soon they end, and that they are written nowhere."""
+"""Access tokens: their audience, their end, and that they are never stored in the clear."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def client_with(token: str | None, interface: str = "WSGI") -> MCPClient:
 
 
 def issued(user: Any, **changed: Any) -> str:
-    """The secret of a token in the database, for the endpoint and for an hour."""
+    """Return the secret of a token in the database, for the endpoint and for an hour."""
     secret = secrets.token_urlsafe(30)
     given = {
         "token": secret,
@@ -93,7 +93,7 @@ NINE: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.requirement("auth.audience", "auth.invalid-401")
 @pytest.mark.parametrize("name", NINE)
-def test_a_token_opens_the_endpoint_that_it_is_for(user: Any, name: str, interface: str) -> None:
+def test_token_opens_its_endpoint_only(user: Any, name: str, interface: str) -> None:
     given, status = NINE[name]
     changed = dict(given)
     user.is_active = changed.pop("is_active", True)
@@ -110,14 +110,14 @@ def test_a_token_opens_the_endpoint_that_it_is_for(user: Any, name: str, interfa
 
 @pytest.mark.requirement("auth.no-others", "auth.invalid-401")
 @pytest.mark.parametrize("token", ["unknown", "with space", "mcp_unknown", "a.b.c", "ü"])
-def test_what_is_no_token_of_this_site_is_refused(user: Any, token: str, interface: str) -> None:
+def test_foreign_tokens_are_refused(user: Any, token: str, interface: str) -> None:
     client = client_with(token, interface)
     with pytest.raises(MCPError):
         client.list_tools()
     assert status_and_challenge(client) == (401, INVALID)
 
 
-def test_without_a_token_the_challenge_names_no_error(interface: str) -> None:
+def test_challenge_without_a_token_names_no_error(interface: str) -> None:
     client = client_with(None, interface)
     with pytest.raises(MCPError):
         client.list_tools()
@@ -126,7 +126,7 @@ def test_without_a_token_the_challenge_names_no_error(interface: str) -> None:
 
 
 @pytest.mark.parametrize("order", [[OAUTH, OURS], [OURS, OAUTH]])
-def test_tokens_of_both_kinds_open_the_endpoint_in_any_order(
+def test_both_token_kinds_work_in_any_class_order(
     user: Any, settings: Any, order: list[str]
 ) -> None:
     settings.MCP_BRIDGE = {**MCP_BRIDGE, "AUTHENTICATION_CLASSES": order}
@@ -135,7 +135,7 @@ def test_tokens_of_both_kinds_open_the_endpoint_in_any_order(
         assert text_of(client_with(token).call_tool("whoami")) == "ada"
 
 
-def test_a_token_that_does_not_hold_is_no_session(user: Any, settings: Any) -> None:
+def test_invalid_token_does_not_fall_back_to_session(user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {**MCP_BRIDGE, "AUTHENTICATION_CLASSES": [OAUTH, SESSION]}
     client = MCPClient(token=issued(user, expires=timezone.now()))
     client.http.force_login(user)
@@ -145,7 +145,7 @@ def test_a_token_that_does_not_hold_is_no_session(user: Any, settings: Any) -> N
 
 
 @pytest.mark.requirement("auth.no-query")
-def test_a_token_is_read_from_the_header_alone(user: Any) -> None:
+def test_token_is_read_only_from_the_header(user: Any) -> None:
     token = issued(user)
     query = MCPClient(path=f"/mcp?access_token={token}")
     with pytest.raises(MCPError):
@@ -155,9 +155,7 @@ def test_a_token_is_read_from_the_header_alone(user: Any) -> None:
     assert form.status_code == 415
 
 
-def test_a_token_without_the_scope_asks_for_all_that_the_tool_needs(
-    user: Any, interface: str
-) -> None:
+def test_missing_scope_challenge_names_all_required_scopes(user: Any, interface: str) -> None:
     client = client_with(issued(user), interface)
     with pytest.raises(MCPError):
         client.call_tool("write", {"text": "a"})
@@ -169,14 +167,14 @@ def test_a_token_without_the_scope_asks_for_all_that_the_tool_needs(
     assert text_of(client_with(more, interface).call_tool("write", {"text": "a"})) == "a"
 
 
-def test_a_scopeless_token_calls_nothing_that_needs_one(user: Any) -> None:
+def test_scopeless_token_cannot_call_scoped_tools(user: Any) -> None:
     client = client_with(issued(user, scope=""))
     with pytest.raises(MCPError):
         client.call_tool("whoami")
     assert client.response.status_code == 403
 
 
-# What ends a token ends it for the next request.
+# Events that end a token take effect with the next request.
 
 
 @pytest.fixture
@@ -194,7 +192,7 @@ def opens(token: str) -> bool:
     return True
 
 
-def test_a_deactivated_user_stops_at_once(oauth: OAuthClient, user: Any) -> None:
+def test_deactivated_user_is_refused_at_once(oauth: OAuthClient, user: Any) -> None:
     token = oauth.log_in()["access_token"]
     assert opens(token)
     user.is_active = False
@@ -203,7 +201,7 @@ def test_a_deactivated_user_stops_at_once(oauth: OAuthClient, user: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
-def test_a_revoked_token_stops_at_once(oauth: OAuthClient, kind: str) -> None:
+def test_revoked_token_is_refused_at_once(oauth: OAuthClient, kind: str) -> None:
     given = oauth.log_in()
     assert opens(given["access_token"])
     body = {"token": given[kind], "client_id": oauth.client_id}
@@ -211,7 +209,7 @@ def test_a_revoked_token_stops_at_once(oauth: OAuthClient, kind: str) -> None:
     assert not opens(given["access_token"])
 
 
-def test_a_deleted_client_stops_at_once(oauth: OAuthClient) -> None:
+def test_deleted_client_is_refused_at_once(oauth: OAuthClient) -> None:
     token = oauth.log_in()["access_token"]
     Application.objects.all().delete()
     assert not opens(token)
@@ -228,7 +226,7 @@ def token_of(application: Application, **changed: Any) -> Any:
     )
 
 
-def test_a_machine_acts_as_the_user_of_its_application(interface: str) -> None:
+def test_machine_acts_as_the_user_of_its_application(interface: str) -> None:
     robot = get_user_model().objects.create_user("robot")
     token = token_of(machine(robot)).json()["access_token"]
     assert text_of(client_with(token, interface).call_tool("whoami")) == "robot"
@@ -237,14 +235,14 @@ def test_a_machine_acts_as_the_user_of_its_application(interface: str) -> None:
     assert not opens(token)
 
 
-def test_a_machine_without_a_user_is_nobody() -> None:
+def test_machine_without_a_user_is_anonymous() -> None:
     client = client_with(token_of(machine(None)).json()["access_token"])
     with pytest.raises(MCPError):
         client.call_tool("whoami")
     assert client.response.status_code == 403
 
 
-def test_a_machine_asks_for_the_endpoint(user: Any) -> None:
+def test_machine_token_must_be_for_the_endpoint(user: Any) -> None:
     application = machine(user)
     answer = token_of(application, resource="https://evil.example/mcp")
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_target")
@@ -254,7 +252,7 @@ def test_a_machine_asks_for_the_endpoint(user: Any) -> None:
     assert not opens(unbound)
 
 
-def test_a_user_of_a_public_client_is_not_the_user_of_its_application(user: Any) -> None:
+def test_public_client_does_not_act_as_its_owner(user: Any) -> None:
     owner = get_user_model().objects.create_user("owner")
     application = Application.objects.create(
         user=owner, client_type="public", authorization_grant_type="authorization-code"
@@ -286,7 +284,7 @@ def written(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 
 
 @pytest.mark.requirement("auth.storage")
-def test_no_secret_is_in_a_log_a_record_or_a_table(
+def test_secrets_are_not_logged_recorded_or_stored(
     user: Any, oauth: OAuthClient, written: list[str], settings: Any
 ) -> None:
     given = oauth.log_in()
@@ -312,13 +310,13 @@ def out_of_order(*args: Any, **kwargs: Any) -> bool:
     raise RuntimeError("out of order")
 
 
-def test_no_secret_is_in_a_report_of_an_error(
+def test_secrets_are_not_in_error_reports(
     oauth: OAuthClient, settings: Any, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = oauth.log_in()
     code = answered(oauth.decide(oauth.ask()))["code"]
     if django.VERSION >= (6, 1):
-        # The former settings are deprecated, and may not stand beside it.
+        # The older settings are deprecated and cannot be combined with it.
         settings.MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
     settings.ADMINS = ["ada@example.com"] if django.VERSION >= (6, 0) else [("", "ada@example.com")]
     for name in ("authenticate_client_id", "validate_bearer_token"):
@@ -344,8 +342,8 @@ def test_no_secret_is_in_a_report_of_an_error(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_looks_once_a_minute_when_a_client_was_used(user: Any) -> None:
-    # A transaction around it might be undone: nothing is remembered of it.
+def test_client_use_is_queried_once_a_minute(user: Any) -> None:
+    # Uses within a transaction are not remembered, because it might be rolled back.
     client = Application.objects.create(name="c", client_type="public", user=user)
     tokens = [issued(user, application=client) for _ in range(2)]
 
@@ -358,7 +356,7 @@ def test_a_process_looks_once_a_minute_when_a_client_was_used(user: Any) -> None
     assert queries(tokens[0]) > 1
     first = ClientUse.objects.get()
     assert [queries(tokens[0]) for _ in range(3)] == [0, 0, 0]
-    # Of another token, which a client has that was connected anew.
+    # One query for another token, as after a reconnect.
     assert [queries(tokens[1]) for _ in range(2)] == [1, 0]
     ClientUse.objects.all().delete()
     assert queries(issued(user, application=client)) > 1
@@ -367,11 +365,11 @@ def test_a_process_looks_once_a_minute_when_a_client_was_used(user: Any) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_use_of_a_client_is_known_to_the_minute(user: Any) -> None:
+def test_client_use_is_accurate_to_the_minute(user: Any) -> None:
     client = Application.objects.create(name="c", client_type="public", user=user)
     secret = issued(user, application=client)
     client_with(secret).call_tool("whoami")
-    # As another process has written it, 59.5 seconds ago.
+    # As if another process had written it 59.5 seconds ago.
     written = timezone.now() - timedelta(seconds=59.5)
     ClientUse.objects.update(last_used_at=written)
     other = issued(user, application=client)
@@ -384,7 +382,7 @@ def test_the_use_of_a_client_is_known_to_the_minute(user: Any) -> None:
 
 
 @pytest.mark.parametrize("password", ["right", "wrong", ""])
-def test_a_password_is_checked_for_no_client_without_that_grant(password: str, user: Any) -> None:
+def test_passwords_are_only_checked_for_the_password_grant(password: str, user: Any) -> None:
     user.set_password("right")
     user.save()
     sent = {"grant_type": "password", "username": user.username, "password": password}

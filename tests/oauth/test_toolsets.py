@@ -1,4 +1,4 @@
-"""Each toolset is a resource of its own, below that of the endpoint."""
+"""Each toolset is a separate resource, below that of the endpoint."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def status(token: str, address: str, **headers: str) -> int:
     return int(client.response.status_code)
 
 
-def test_the_challenge_of_a_toolset_leads_to_its_own_metadata() -> None:
+def test_toolset_challenge_leads_to_its_own_metadata() -> None:
     for address, resource in (("/mcp", RESOURCE), ("/mcp/editing", EDITING)):
         client = MCPClient(path=address)
         with pytest.raises(MCPError):
@@ -54,20 +54,20 @@ def test_the_challenge_of_a_toolset_leads_to_its_own_metadata() -> None:
         assert Client().get(found.removeprefix("https://testserver")).json()["resource"] == resource
 
 
-def test_there_is_no_metadata_of_what_is_no_toolset() -> None:
+def test_unknown_toolset_has_no_metadata() -> None:
     for name in ("edit", "editing/more"):
         assert Client().get(f"/.well-known/oauth-protected-resource/mcp/{name}").status_code == 404
     known = "/.well-known/oauth-authorization-server/mcp/editing"
     assert Client().get(known).json()["issuer"] == "https://testserver"
 
 
-def test_a_token_for_the_endpoint_opens_every_toolset(user: Any) -> None:
+def test_token_for_the_endpoint_opens_every_toolset(user: Any) -> None:
     token = OAuthClient(user).log_in()["access_token"]
     assert status(token, "/mcp") == status(token, "/mcp/editing") == 200
     assert status(token, "/mcp", **{"X-MCP-Toolset": "reading"}) == 200
 
 
-def test_a_token_for_a_toolset_opens_that_alone(user: Any) -> None:
+def test_toolset_token_opens_only_that_toolset(user: Any) -> None:
     token = OAuthClient(user).log_in(resource=EDITING)["access_token"]
     assert AccessToken.objects.get().resource == [EDITING]
     assert status(token, "/mcp/editing") == status(token, "/mcp/editing/") == 200
@@ -75,7 +75,7 @@ def test_a_token_for_a_toolset_opens_that_alone(user: Any) -> None:
     assert status(token, "/mcp", **{"X-MCP-Toolset": "editing"}) == 401
 
 
-def test_a_token_is_for_no_toolset_that_is_not_there(user: Any) -> None:
+def test_token_for_an_unknown_toolset_is_refused(user: Any) -> None:
     answer = answered(OAuthClient(user).ask(resource=f"{RESOURCE}/edit"))
     assert answer["error"] == "invalid_target"
     assert EDITING in answer["error_description"]

@@ -13,7 +13,7 @@ def is_known(request: HttpRequest) -> bool:
     return bool(request.user.is_authenticated)
 
 
-# At its own address nobody is asked for scopes.
+# Over HTTP, the view does not require scopes.
 server = RpcServer(register_system_procedures=False, auth=is_known)
 
 

@@ -1,4 +1,4 @@
-"""What is forged, too long, sent twice or hostile is answered clearly, and harms nothing."""
+"""Forged, oversized, repeated or hostile input is answered clearly and causes no harm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.support.admin_world import World, changed, make_world, state
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
-# It turns what follows, begins a colour of terminals in two ways, and rings.
+# It reverses the following text, starts terminal colours in two ways, and rings the bell.
 HOSTILE = f"{MARKER}\u202e\u2066\x1b[31m\x9b31m\x07"
 UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 KEYS = ["0", "-1", "x", "9" * 30, "1.5", "_00", "_5F", "%", "1/delete", "' OR 1=1", MARKER]
@@ -49,30 +49,30 @@ def world(settings: Any) -> World:
 
 
 @pytest.mark.parametrize("page", [page for page, opens in PAGES.items() if opens.row])
-def test_a_forged_key_is_nobodys(page: str, world: World) -> None:
+def test_forged_key_matches_no_row(page: str, world: World) -> None:
     before = state()
     for key in KEYS:
-        # As it is, and as Django writes a key in an address.
+        # As it is, and as Django quotes a key in an address.
         for forged in {key, key.replace("/", "_2F")}:
             address = reverse(f"admin:{page}", args=[forged])
             for method in ("get", "post"):
                 response = getattr(world.browsers["root"], method)(address, follow=True)
                 assert response.status_code in (200, 403, 404, 405), (key, method)
-                # Django leads to its index, where it says that there is no such row.
+                # Django redirects to its index, with a message that the row does not exist.
                 is_index = response.status_code != 200 or response.redirect_chain
                 assert is_index, (key, method)
     assert not changed(before)
 
 
 @pytest.mark.parametrize("title", [title for title, each in ACTIONS.items() if each.may])
-def test_a_forged_value_is_refused(title: str, world: World) -> None:
+def test_forged_value_is_refused(title: str, world: World) -> None:
     action, before = ACTIONS[title], state()
     root = world.browsers["root"]
     address = world.address(action.page, action.row)
     data = action.data(world, world.people["root"])
     keys = {"_selected_action", "call", "tool", "user", "fingerprint", "revoke", "days"}
     keys |= {"scopes", "client_type", "form-0-id", "form-TOTAL_FORMS"}
-    # All rows of the list are other rows than the named ones.
+    # "All rows of the list" selects other rows than the named ones.
     keys -= {"_selected_action"} if "select_across" in data else set()
     for name in keys & data.keys():
         for value in VALUES:
@@ -82,7 +82,7 @@ def test_a_forged_value_is_refused(title: str, world: World) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.endswith("_changelist")])
-def test_a_filter_that_is_none_and_a_long_search_are_answered(page: str, world: World) -> None:
+def test_invalid_filters_and_long_searches_are_answered(page: str, world: World) -> None:
     root, address = world.browsers["root"], world.address(page)
     model_admin = next(
         each
@@ -96,7 +96,7 @@ def test_a_filter_that_is_none_and_a_long_search_are_answered(page: str, world: 
     for name in names:
         values: list[Any] = ["9" * 30, "2026-02-30", "x" * 10_000, HOSTILE]
         if "__" not in name:
-            # The last of several values is the one that counts, where one does.
+            # If a parameter has several values, the last one counts.
             values += ["", "-1", [HOSTILE, "1"]]
         for value in values:
             response = root.get(address, {name: value}, follow=True)
@@ -106,7 +106,7 @@ def test_a_filter_that_is_none_and_a_long_search_are_answered(page: str, world: 
 
 
 @pytest.mark.parametrize("page", ["candidates", "waiting", "sees"])
-def test_a_page_of_ones_own_takes_any_query(page: str, world: World) -> None:
+def test_custom_pages_accept_any_query(page: str, world: World) -> None:
     root, address = world.browsers["root"], world.address(f"mcp_bridge_toolsetting_{page}")
     for name in ("q", "p", "source", "app", "hint", "user", "group", "nobody"):
         for value in ("x", "", "-1", "9" * 30, HOSTILE, "x" * 10_000):
@@ -145,14 +145,14 @@ def assert_decided_once(world: World, first: str) -> None:
 @pytest.mark.parametrize("first", ["root", "chief"])
 @pytest.mark.parametrize("second_decides", [by_page, by_queue])
 @pytest.mark.parametrize("first_decides", [by_page, by_queue])
-def test_a_decision_that_comes_in_between_counts(
+def test_first_of_two_overlapping_decisions_is_kept(
     first_decides: Decide, second_decides: Decide, first: str, world: World
 ) -> None:
     second = {"root": "chief", "chief": "root"}[first]
     done: list[Any] = []
 
     def first_comes_in_between(execute: Any, sql: str, *args: Any) -> Any:
-        # The other has read the call, and begins to write.
+        # The other request has read the call and starts to write.
         if not done and sql.startswith("UPDATE") and "generation" in sql:
             done.append(None)
             done.append(first_decides(world, first))
@@ -166,7 +166,7 @@ def test_a_decision_that_comes_in_between_counts(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_people_at_once_one_decides(settings: Any) -> None:
+def test_only_one_of_two_concurrent_decisions_is_made(settings: Any) -> None:
     if connection.vendor == "sqlite":
         pytest.skip("A database in memory does not let threads wait for one another.")
     world = make_world(settings)
@@ -189,7 +189,7 @@ def test_of_two_people_at_once_one_decides(settings: Any) -> None:
 
 @pytest.fixture
 def hostile(world: World) -> World:
-    """The same site after everybody has said hostile things wherever a client may say any."""
+    """The same site after hostile input in every place where a client can send some."""
     member = world.people["member"]
     get_user_model().objects.filter(pk=member.pk).update(username=f"member{HOSTILE}")
     member.refresh_from_db()
@@ -204,7 +204,7 @@ def hostile(world: World) -> World:
                     caller.post(
                         "tools/call", name=tool, arguments=arguments, _meta={CLIENT_INFO: info}
                     )
-    # Names of users are the site's own.
+    # Usernames are chosen by the site.
     get_user_model().objects.filter(pk=member.pk).update(username=f"member{MARKER}")
     flush()
     ToolCallRecord.objects.filter(outcome="refused", tool="fail").update(error_code="throttled")
@@ -233,7 +233,7 @@ def seen(response: Any) -> str:
 
 
 @pytest.mark.parametrize("page", [page for page, opens in PAGES.items() if "root" in opens.to])
-def test_what_a_client_says_is_shown_harmlessly(page: str, hostile: World) -> None:
+def test_hostile_client_values_are_escaped(page: str, hostile: World) -> None:
     person = hostile.browsers["member" if page == OWN else "root"]
     queries = [{}, {"status": "all"}, {"q": "script"}] if page.endswith("changelist") else [{}]
     for query in queries:
@@ -242,12 +242,12 @@ def test_what_a_client_says_is_shown_harmlessly(page: str, hostile: World) -> No
             seen(response)
 
 
-def test_each_record_is_shown_harmlessly(hostile: World) -> None:
+def test_hostile_records_are_escaped(hostile: World) -> None:
     root = hostile.browsers["root"]
     for record in ToolCallRecord.objects.all():
         address = reverse("admin:mcp_bridge_toolcallrecord_change", args=[record.pk])
         text = seen(root.get(address))
-        # Its links lead to what it is about, as it was sent.
+        # Its links contain the values as they were sent.
         for link in set(re.findall(r'href="([^"]*toolcallrecord/\?[^"]+)"', text)):
             found = root.get(html.unescape(link)).context["cl"].queryset
             assert record in found
@@ -257,7 +257,7 @@ def test_each_record_is_shown_harmlessly(hostile: World) -> None:
 
 
 @pytest.mark.parametrize("title", ["try what asks first", "try", "revoke a token", "revoke tokens"])
-def test_what_an_action_answers_is_harmless(title: str, hostile: World) -> None:
+def test_hostile_values_in_action_responses_are_escaped(title: str, hostile: World) -> None:
     action = ACTIONS[title]
     data = action.data(hostile, hostile.people["root"])
     address = hostile.address(
@@ -266,14 +266,14 @@ def test_what_an_action_answers_is_harmless(title: str, hostile: World) -> None:
     if "arguments-word" in data:
         data["arguments-word"] = HOSTILE
     response = hostile.browsers["root"].post(address, data, follow=True)
-    # What the person has entered is kept as it is, in the fields.
+    # The person's own input is kept in the fields.
     response.content = re.sub(
         r' value="[^"]*"|<textarea.*?</textarea>', "", response.content.decode(), flags=re.S
     ).encode()
     seen(response)
 
 
-def test_exports_are_harmless(hostile: World) -> None:
+def test_hostile_values_in_exports_are_escaped(hostile: World) -> None:
     root = hostile.browsers["root"]
     sent = list(ToolCallRecord.objects.values_list("pk", "tool", "client_name"))
     for kind in ("csv", "json"):
@@ -288,7 +288,7 @@ def test_exports_are_harmless(hostile: World) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.endswith("_add")])
-def test_a_page_that_adds_takes_any_query(page: str, world: World) -> None:
+def test_add_pages_accept_any_query(page: str, world: World) -> None:
     root, address = world.browsers["root"], world.address(page)
     if "root" not in PAGES[page].to.split():
         assert root.get(address, {"name": "x"}).status_code == 403
@@ -302,7 +302,7 @@ def test_a_page_that_adds_takes_any_query(page: str, world: World) -> None:
             assert MARKER not in response.content.decode()
 
 
-def test_no_query_moves_the_end_that_is_proposed_for_a_token(world: World) -> None:
+def test_query_does_not_change_the_default_expiry(world: World) -> None:
     address = world.address("mcp_bridge_tokens_token_add")
     for value in ("x", "", "2026-01-01", "2026-01-01 10:00", "9" * 30):
         response = world.browsers["root"].get(address, {"expires_at": value})

@@ -1,4 +1,4 @@
-"""What holds of all pages: where they are served, what they lead to, and what they are made of."""
+"""Rules for all pages: their addresses, links and content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> Iterator[None]:
-    """The newsroom, whose admin is at an address of its own, below a prefix."""
+    """The newsroom, whose admin has a custom address below a prefix."""
     site: Any = ModuleType("site_below_a_prefix")
     site.urlpatterns = [
         path("back/office/", admin.site.urls),
@@ -38,7 +38,7 @@ def test_site() -> Iterator[None]:
         MCP_BRIDGE=newsroom.MCP_BRIDGE,
         ROOT_URLCONF=site,
         FORCE_SCRIPT_NAME=PREFIX,
-        # As Django makes it of a relative one, and would go on having it after these tests.
+        # Absolute, as Django would make a relative one, and would keep it after these tests.
         STATIC_URL=f"{PREFIX}/static/",
     ):
         yield
@@ -46,14 +46,14 @@ def test_site() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def prefix() -> Iterator[None]:
-    """Addresses have it in the test itself as well, as a server's threads have it."""
+    """Sets the prefix in the test too, as in a server's threads."""
     set_script_prefix(f"{PREFIX}/")
     yield
     clear_script_prefix()
 
 
 class Browser(Client):
-    """Of the newsroom's owner; asks the site as the server in front of it would, without prefix."""
+    """The owner's browser; it requests addresses without the prefix, as a proxy would."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,20 +65,20 @@ class Browser(Client):
         return self.get(address.removeprefix(PREFIX))
 
     def send(self, address: str, **data: Any) -> str:
-        """Post, and return where that leads to."""
+        """Post, and return the address of the redirect."""
         response = self.post(address.removeprefix(PREFIX), data)
         assert response.status_code == 302, response.content.decode()
         return str(response.headers["Location"])
 
 
 def kind(address: str) -> tuple[str, ...]:
-    """What pages have in common that differ by numbers, or by the values of their queries."""
+    """Return the key of pages that differ only by numbers or the values of their queries."""
     parts = urlsplit(address)
     names = sorted({name for name, _ in parse_qsl(parts.query, keep_blank_values=True)})
     return (re.sub(r"\d+", "1", parts.path), *names)
 
 
-def test_every_link_of_every_page_leads_somewhere_below_the_prefix() -> None:
+def test_every_link_works_below_the_prefix() -> None:
     browser = Browser()
     found: dict[tuple[str, ...], str] = {}
     for address in pages(browser.owner).values():
@@ -94,12 +94,12 @@ def test_every_link_of_every_page_leads_somewhere_below_the_prefix() -> None:
     assert len(wanted) > 50
     for target in wanted:
         status = browser.at(target).status_code
-        # What is only posted to says so.
+        # Addresses for POST alone refuse GET.
         is_posted = re.search(r"/(switch|approve|switch-on)/$", target)
         assert status == (405 if is_posted else 200), (target, status)
 
 
-def test_what_is_posted_leads_back_below_the_prefix() -> None:
+def test_posted_forms_redirect_below_the_prefix() -> None:
     browser = Browser()
     own = pages(browser.owner)
     tools, queue = own["tools"], own["queue"]
@@ -123,7 +123,7 @@ def test_what_is_posted_leads_back_below_the_prefix() -> None:
     assert browser.at(f"{own['calls']}export/csv/?tool=articles_get").status_code == 200
 
 
-def test_clients_are_told_the_address_with_the_prefix() -> None:
+def test_addresses_for_clients_include_the_prefix() -> None:
     browser = Browser()
     own = pages(browser.owner)
     for name in ("front", "token-connect"):
@@ -132,7 +132,7 @@ def test_clients_are_told_the_address_with_the_prefix() -> None:
     assert reverse("admin:mcp_bridge_pendingcall_change", args=[waiting.pk]) == own["held"]
 
 
-def test_no_page_has_anything_inline() -> None:
+def test_pages_have_no_inline_scripts_or_styles() -> None:
     browser = Browser()
     for name, address in pages(browser.owner).items():
         assert inline(browser.at(address).content.decode()) == [], name

@@ -1,4 +1,4 @@
-"""Who may open which page and do what there: each page, each action, each kind of person."""
+"""The permission matrix: each page and action for each kind of person."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def world(settings: Any) -> World:
 
 @dataclass(frozen=True)
 class Opens:
-    """A page: the row that it is of, to whom it opens, and the answer to them and to others."""
+    """A page: its row, the people it opens for, and the answers to them and to others."""
 
     row: str = ""
     to: str = VIEW
     status: int = 200
-    # Of other staff; the rest is asked to sign in.
+    # The answer to other staff; everyone else is asked to sign in.
     refused: int = 403
 
 
@@ -67,7 +67,7 @@ PAGES: Mapping[str, Opens] = {
     f"{TOOL}_approve": Opens("fresh", to="", refused=405),
     f"{TOOL}_waiting": Opens(),
     f"{TOOL}_try": Opens("look"),
-    # It takes the permission to view users as well.
+    # This also requires the permission to view users.
     f"{TOOL}_sees": Opens(to=LOOK),
     f"{TOOL}_candidates": Opens(),
     f"{TOOL}_switch_on": Opens(to=DECIDE, status=405),
@@ -89,7 +89,7 @@ PAGES: Mapping[str, Opens] = {
     f"{SCOPE}_change": Opens("scope"),
     f"{SCOPE}_history": Opens("scope"),
     f"{SCOPE}_delete": Opens("scope", to=DECIDE),
-    # Without the permission to view, whoever may add tokens finds their own there, and no other.
+    # With only the permission to add tokens, it lists a user's own tokens.
     f"{TOKEN}_changelist": Opens(to=f"{VIEW} issuer"),
     f"{TOKEN}_add": Opens(to=ISSUE),
     f"{TOKEN}_change": Opens("token of member"),
@@ -110,10 +110,10 @@ Data = Callable[[World, Any], dict[str, Any]]
 @dataclass(frozen=True)
 class Action:
     """
-    What a page does with a POST: who may do it, and the tables that it changes.
+    An action by POST: the people who may do it, and the tables that it changes.
 
-    ``data`` makes what is posted, of the world and the person. ``refused`` is the answer to those
-    who may open the page and not do it.
+    ``data`` returns the posted data for the world and the person. ``refused`` is the answer to
+    those who may open the page but not do it.
     """
 
     page: str
@@ -130,7 +130,7 @@ def fixed(**data: Any) -> Data:
 
 
 def saved(page: str, row: str, **data: Any) -> Data:
-    """The form of a page, with what it has shown to somebody who may save it."""
+    """Return the form of a page, with the revision shown to a user who may save it."""
     return lambda world, person: {
         "_revision": shown_by(world.browsers["root"], world.address(page, row)),
         **data,
@@ -138,7 +138,7 @@ def saved(page: str, row: str, **data: Any) -> Data:
 
 
 def listed(action: str, *rows: str, **more: Any) -> Data:
-    """The action of a list, on rows by their names."""
+    """Return the action of a list, on rows by their names."""
     return lambda world, person: {
         "action": action,
         "_selected_action": [world.rows[row].pk for row in rows],
@@ -147,7 +147,7 @@ def listed(action: str, *rows: str, **more: Any) -> Data:
 
 
 def switched(world: World, person: Any) -> dict[str, Any]:
-    """The form of the whole list, in which no tool is enabled any more."""
+    """Return the form of the whole list, in which no tool is enabled any more."""
     keys = ToolSetting.objects.order_by("name").values_list("pk", flat=True)
     data = {"form-TOTAL_FORMS": len(keys), "form-INITIAL_FORMS": len(keys), "_save": "Save"}
     data |= {f"initial-form-{number}-enabled": "True" for number in range(len(keys))}
@@ -155,7 +155,7 @@ def switched(world: World, person: Any) -> dict[str, Any]:
 
 
 def shown(*rows: str, **button: str) -> Data:
-    """A decision on calls, with the proof that they were shown to the very person."""
+    """Return a decision on calls, with the proof that they were shown to the very person."""
     return lambda world, person: {
         "call": [proof_of(world.rows[row], person) for row in rows],
         **button,
@@ -163,7 +163,7 @@ def shown(*rows: str, **button: str) -> Data:
 
 
 def defined(*names: str, **more: str) -> Data:
-    """Tools or candidates, with the fingerprints that the page has."""
+    """Return the form of tools or candidates, with the fingerprints on the page."""
     return lambda world, person: {
         "tool": [f"{fingerprint_of(name)} {name}" for name in names],
         **more,
@@ -279,7 +279,7 @@ ACTIONS: Mapping[str, Action] = {
         changes=ISSUED,
         status=200,
     ),
-    # Without the permission for others the user that is posted is none: see the owners.
+    # Without the permission to issue for others, the posted user is ignored: see the owners.
     "issue a token for others": Action(
         f"{TOKEN}_add",
         lambda world, person: {**NEW_TOKEN, "user": world.people["member"].pk},
@@ -398,14 +398,14 @@ def test_each_page_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_opens_for_those_who_may_and_changes_nothing(page: str, world: World) -> None:
+def test_pages_open_only_if_permitted_and_change_nothing(page: str, world: World) -> None:
     opens, before = PAGES[page], state()
     address = world.address(page, opens.row)
     for name in PEOPLE:
         for method in ("get", "head"):
             response = getattr(world.browsers[name], method)(address)
             if name in opens.to.split():
-                # An export is for GET alone.
+                # An export accepts only GET.
                 expected = {opens.status, 405} if method == "head" else {opens.status}
                 assert response.status_code in expected, (name, method)
             elif name in STAFF.split():
@@ -418,7 +418,7 @@ def test_a_page_opens_for_those_who_may_and_changes_nothing(page: str, world: Wo
 
 
 @pytest.mark.parametrize("title", ACTIONS)
-def test_an_action_is_done_by_those_who_may_and_by_nobody_else(title: str, world: World) -> None:
+def test_actions_are_done_only_if_permitted(title: str, world: World) -> None:
     action, before = ACTIONS[title], state()
     for name in PEOPLE:
         person = world.people.get(name)
@@ -436,14 +436,14 @@ def test_an_action_is_done_by_those_who_may_and_by_nobody_else(title: str, world
         if name in ("member", "nobody"):
             assert is_asked_to_sign_in(response), name
         else:
-            # A list shows itself to those for whom it has no action at all.
+            # A list is shown to those without any action on it.
             expected = {action.refused, 200} if action.refused == 302 else {action.refused}
             is_open = name in PAGES[action.page].to.split()
             assert response.status_code in (expected if is_open else {403, 405}), name
 
 
 @pytest.mark.parametrize("title", ACTIONS)
-def test_nothing_is_done_without_a_csrf_token_or_by_an_address(title: str, world: World) -> None:
+def test_actions_require_post_and_a_csrf_token(title: str, world: World) -> None:
     action, before = ACTIONS[title], state()
     address = world.address(action.page, action.row)
     for name in ("root", "member"):
@@ -457,7 +457,7 @@ def test_nothing_is_done_without_a_csrf_token_or_by_an_address(title: str, world
 
 
 @pytest.mark.parametrize("model", sorted({page.rpartition("_")[0] for page in PAGES}))
-def test_what_a_viewer_may_not_do_is_done_on_no_other_page(model: str, world: World) -> None:
+def test_viewer_cannot_do_actions_on_other_pages(model: str, world: World) -> None:
     before, viewer = state(), world.browsers["viewer"]
     refused = [each for each in ACTIONS.values() if "viewer" not in each.may.split()]
     sent = [action.data(world, world.people["viewer"]) for action in refused]
@@ -476,9 +476,9 @@ def test_what_a_viewer_may_not_do_is_done_on_no_other_page(model: str, world: Wo
         assert owners <= {"viewer"}, page
 
 
-# The clerk may open no page that has a link.
+# The clerk may not open any page that has a link.
 @pytest.mark.parametrize("name", f"{VIEW} issuer".split())
-def test_no_link_leads_to_a_page_that_is_not_for_the_person(name: str, world: World) -> None:
+def test_pages_link_only_to_permitted_pages(name: str, world: World) -> None:
     browser, found = world.browsers[name], {}
     for page, opens in PAGES.items():
         rows = [opens.row] if opens.row else [""]
@@ -488,7 +488,7 @@ def test_no_link_leads_to_a_page_that_is_not_for_the_person(name: str, world: Wo
             response = browser.get(address)
             if response.status_code == 200 and "html" in response.headers["Content-Type"]:
                 for link in leading(address, response.content.decode(), "a"):
-                    # One of those that differ in the values of their parameters alone.
+                    # Only one of the links that differ just in the values of their parameters.
                     path, _, query = link.partition("?")
                     found[path, tuple(parse_qs(query, keep_blank_values=True))] = (link, address)
     # django-oauth-toolkit's own "view on site", whose URLs are not of this site.

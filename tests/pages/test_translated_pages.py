@@ -1,4 +1,4 @@
-"""The pages in another language: no text of theirs stays English, and what models read does."""
+"""The pages in another language: all their texts are translated, and texts for models are not."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ DATA = (
     *("auth.delete_user", "Other.", "Newsroom", "mcp_bridge.testing", "a", "b", "c"),
     # Formats and types of JSON Schema, and an example of one.
     *("date", "date-time", "2026-01-31T12:00:00Z", "object"),
-    # What models read of errors.
+    # Errors that models read.
     *("Input should be an object", "Input should be a valid string", "loud", "low", "null"),
-    # What Django and the toolkit of OAuth do not translate themselves.
+    # Texts that Django and django-oauth-toolkit do not translate themselves.
     *("Search", "True", "Applications", "Django Toolkit"),
     *("word", "times", "kind", "tags", "day", "at", "more", "sizes", "tests"),
 )
@@ -100,7 +100,7 @@ class Pages:
         self.group = Group.objects.create(name="Editors")
         self.group.user_set.add(self.ada)
         self.group.permissions.add(Permission.objects.get(codename="delete_user"))
-        # Those of the newsroom, which it has where the tables are made.
+        # The rows of the newsroom, which exist if its tables were created.
         ToolSetting.objects.all().delete()
         ToolSetting.objects.create(name="gone_tool", fingerprint="another")
         self.administrator.get("changelist")
@@ -141,7 +141,7 @@ def of(name: str, *args: object) -> str:
     return reverse(f"admin:{name}", args=args)
 
 
-def test_the_front_page_and_the_lists_have_no_text_that_cannot_be_translated(pages: Pages) -> None:
+def test_front_page_and_lists_are_translatable(pages: Pages) -> None:
     pages.check(of("app_list", "mcp_bridge"))
     for model in ("toolsetting", "pendingcall", "toolcallrecord", "scope"):
         pages.check(of(f"mcp_bridge_{model}_changelist"))
@@ -155,17 +155,17 @@ def test_the_front_page_and_the_lists_have_no_text_that_cannot_be_translated(pag
         pages.check(of(f"mcp_bridge_{model}_changelist"))
 
 
-def test_the_pages_of_tools_have_none(pages: Pages) -> None:
+def test_tool_pages_are_translatable(pages: Pages) -> None:
     tools = {each.name: each.pk for each in ToolSetting.objects.all()}
     for name, key in tools.items():
         pages.check(of("mcp_bridge_toolsetting_change", key))
         pages.check(of("mcp_bridge_toolsetting_try", key))
-        # What was changed is said in a message, and in the history.
+        # Changes are shown in a message and in the history.
         page = of("mcp_bridge_toolsetting_change", key)
         shown = {"_revision": shown_by(pages.administrator.browser, page)}
         values = {"rate": "5/day", "confirm": "on", "restricted": "on", "title": "Look"}
         pages.check(page, data=values | shown)
-        # What has changed meanwhile, and what was written oneself; and what was never shown.
+        # Concurrent changes and the user's own input, and values that were never shown.
         pages.check(page, data={"note": "Look", **shown})
         pages.check(page, data={})
         shown = {"_revision": shown_by(pages.administrator.browser, page)}
@@ -192,7 +192,7 @@ def test_the_pages_of_tools_have_none(pages: Pages) -> None:
         pages.check(of("mcp_bridge_toolsetting_changelist"), data=data)
 
 
-def test_trials_have_none(pages: Pages) -> None:
+def test_trial_pages_are_translatable(pages: Pages) -> None:
     for name, typed in (
         ("look", {"word": "tests"}),
         ("look", {"word": "tests", "sizes": "x"}),
@@ -206,7 +206,7 @@ def test_trials_have_none(pages: Pages) -> None:
         pages.check(of("mcp_bridge_toolsetting_try", key), data=data)
 
 
-def test_what_somebody_sees_and_the_candidates_have_none(pages: Pages) -> None:
+def test_preview_and_candidate_pages_are_translatable(pages: Pages) -> None:
     address = of("mcp_bridge_toolsetting_sees")
     for query in ("", "?nobody=1", "?q=b", "?q=zz", f"?user={pages.ada.pk}", "?q=bob"):
         pages.check(address + query)
@@ -215,7 +215,7 @@ def test_what_somebody_sees_and_the_candidates_have_none(pages: Pages) -> None:
     pages.check(of("mcp_bridge_toolsetting_switch_on"), data={})
 
 
-def test_the_calls_that_wait_have_none(pages: Pages) -> None:
+def test_pending_call_pages_are_translatable(pages: Pages) -> None:
     keys = list(PendingCall.objects.order_by("pk").values_list("pk", flat=True))
     for key in keys:
         pages.check(of("mcp_bridge_pendingcall_change", key))
@@ -235,7 +235,7 @@ def test_the_calls_that_wait_have_none(pages: Pages) -> None:
     pages.check(of("mcp_bridge_pendingcall_changelist") + "?status=all")
 
 
-def test_the_calls_on_record_have_none(pages: Pages) -> None:
+def test_call_log_pages_are_translatable(pages: Pages) -> None:
     address = of("mcp_bridge_toolcallrecord_changelist")
     for key in ToolCallRecord.objects.values_list("pk", flat=True):
         pages.check(of("mcp_bridge_toolcallrecord_change", key))
@@ -245,7 +245,7 @@ def test_the_calls_on_record_have_none(pages: Pages) -> None:
         pages.check(f"{address}?{query}")
 
 
-def test_the_pages_of_tokens_have_none(pages: Pages) -> None:
+def test_token_pages_are_translatable(pages: Pages) -> None:
     for name in ("change", "connect", "revoke", "history", "delete"):
         pages.check(of(f"mcp_bridge_tokens_token_{name}", pages.token.pk))
     pages.check(of("mcp_bridge_tokens_token_add"))
@@ -260,7 +260,7 @@ def test_the_pages_of_tokens_have_none(pages: Pages) -> None:
     pages.check(own, data={"name": ""}, status=400)
 
 
-def test_the_pages_of_scopes_have_none(pages: Pages) -> None:
+def test_scope_pages_are_translatable(pages: Pages) -> None:
     pages.check(of("mcp_bridge_scope_add"))
     pages.check(of("mcp_bridge_scope_add"), data={"name": "a b"})
     scope = Scope.objects.create(name="articles:write", description="Laptop")
@@ -268,7 +268,7 @@ def test_the_pages_of_scopes_have_none(pages: Pages) -> None:
         pages.check(of(f"mcp_bridge_scope_{name}", scope.pk))
 
 
-def test_what_models_and_clients_read_is_english_in_every_language(pages: Pages) -> None:
+def test_texts_for_models_and_clients_stay_english(pages: Pages) -> None:
     caller, other = pages.caller, MCPClient(user=pages.ada)
     answers = [
         caller.list_tools(),

@@ -1,4 +1,4 @@
-"""Types with a configuration, validators or serializers of their own."""
+"""Types with custom configuration, validators or serializers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ Prepared = Annotated[int, BeforeValidator(lambda value: value)]
 
 
 class Tricky(BaseModel):
-    """Its default looks like what validators are made of."""
+    """Its default looks like a validator's core schema."""
 
     spec: dict[str, Any] = {"type": "date", "strict": False}
     x: int = 0
@@ -142,7 +142,7 @@ class Counted:
 
 
 class Unique(BaseModel):
-    """What comes in must be new, which what goes out never is."""
+    """Input must be a new value, which output never is."""
 
     slug: str
 

@@ -12,7 +12,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 DEPTH = 3
-# No text of arguments holds a NUL, whatever its schema says (docs/tools/schemas.md, "Differences").
+# Texts in arguments never contain a NUL, even if the schema allows it (docs/tools/schemas.md,
+# "Differences").
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 texts = partial(st.text, CHARACTERS)
 offsets = st.sampled_from(["", "Z", "z", "+05:30", "-00:00", "+14:00"])
@@ -44,12 +45,12 @@ anything = st.recursive(
 
 
 def fitting(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
-    """Values that fit a schema of the kinds that hints make."""
+    """Return values that fit a schema of the kinds that hints produce."""
     return _Drawn(schema.get("$defs", {})).of(schema)
 
 
 class _Drawn:
-    """Strategies for the parts of one schema; what refers to itself does so DEPTH times."""
+    """Strategies for the parts of one schema; recursive references are followed DEPTH times."""
 
     def __init__(self, definitions: Mapping[str, Any], depth: int = DEPTH) -> None:
         self._definitions = definitions
@@ -139,7 +140,7 @@ class _Drawn:
 
 
 def mutated(value: Any, random: Random, others: Sequence[Any]) -> Any:
-    """The value with one place of it changed, perhaps to one of the others."""
+    """Return the value with one place of it changed, perhaps to one of the others."""
     changed = [copy.deepcopy(value)]
     path = (0, *random.choice(list(_places((), value))))
     holder: Any = changed
@@ -158,7 +159,7 @@ def _places(path: tuple[Any, ...], value: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _near(value: Any, random: Random) -> list[Any]:
-    """Values that are nearly this one."""
+    """Return values that are nearly this one."""
     if isinstance(value, dict):
         gone = random.choice(sorted(value)) if value else ""
         less = {key: each for key, each in value.items() if key != gone}

@@ -1,4 +1,4 @@
-"""Types of every kind that a parameter or a result may have."""
+"""Types of every kind for parameters and results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mixed(enum.Enum):
 
 
 class Written(enum.Enum):
-    # Values that are others in JSON.
+    # Values that have another type in JSON.
     NONE = None
     DAY = datetime.date(2024, 2, 29)
     PAIR = (1, 2)

@@ -1,4 +1,4 @@
-"""Dataclasses that nobody wrote: in families whose members hold themselves and each other."""
+"""Generated dataclasses, in families whose members contain themselves and each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Literal
 
 LEAVES: list[Any] = [int, str, bool, float, Literal["a", "b"], int | None, list[str]]
-# Ways to hold a class that end: each has a value without it.
+# Ways to contain a class that terminate: each has a value without it.
 HELD: list[Callable[[Any], Any]] = [
     lambda kind: kind | None,
     lambda kind: list[kind],
@@ -22,7 +22,7 @@ HELD: list[Callable[[Any], Any]] = [
 
 
 def families(seed: int) -> Iterator[type]:
-    """Dataclasses without end, the same ones for a seed."""
+    """Yield dataclasses endlessly, the same ones for a seed."""
     random = Random(seed)
     while True:
         yield from _family(random)
@@ -44,7 +44,7 @@ def _family(random: Random) -> list[type]:
 
 
 def _hint(random: Random, family: list[type], number: int) -> Any:
-    """What a member is; only a later class is held in a way that does not end."""
+    """Return the hint of a member; only a later class is contained without an alternative."""
     if random.random() < 0.5:
         return random.choice(LEAVES)
     after = family[number + 1 :]

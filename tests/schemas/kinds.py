@@ -1,7 +1,7 @@
 """
-Every kind of hint: its schema, what is taken with the value a procedure receives, what is refused.
+Every kind of hint: its schema, accepted values as a procedure receives them, refused values.
 
-Primitives, choices and formats are here; the other files of the table stand beside this one.
+Primitives, choices and formats are here; the other files of the table are ``kinds_*.py``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Kind:
     """
     One row: ``taken`` are pairs of a JSON value and the Python value of it.
 
-    Of a kind that ``differs``, jsonschema takes more or less than is taken here:
-    docs/tools/schemas.md lists why.
+    If a kind ``differs``, jsonschema accepts more or less than this package: docs/tools/schemas.md
+    lists why.
     """
 
     hint: Any
@@ -58,14 +58,14 @@ class Rank(IntegerChoices):
 
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a value or null; a description stands beside the branches."""
+    """Return the schema of a value or null; a description is beside the branches."""
     beside = {key: schema[key] for key in ("title", "description") if key in schema}
     branch = {key: value for key, value in schema.items() if key not in beside}
     return {"anyOf": [branch, {"type": "null"}], **beside}
 
 
 def same(*values: Any) -> list[tuple[Any, Any]]:
-    """Values that a procedure receives as they were sent."""
+    """Return values that a procedure receives as they were sent."""
     return [(value, value) for value in values]
 
 

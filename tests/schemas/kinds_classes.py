@@ -1,4 +1,4 @@
-"""Classes, generic ones among them, names for other types, and what contains itself."""
+"""Classes, including generic ones, aliases of types, and recursive types."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.schemas.kinds import INTEGER, NAIVE, STRING, Kind, nullable, same
 
 
 def closed(required: list[str], **properties: Any) -> dict[str, Any]:
-    """The schema of an object with these members, and no other."""
+    """Return the schema of an object with these members, and no other."""
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, **({"required": required} if required else {})}
 
 
 def opened(required: list[str], **properties: Any) -> dict[str, Any]:
-    """The schema of an object that may have other members."""
+    """Return the schema of an object that may have other members."""
     return {"type": "object", "properties": properties, "required": required}
 
 
@@ -87,7 +87,7 @@ PLAIN = [
         taken=[({"text": "a"}, ex.Described("a", []))],
         refused=[{"text": "too long"}, {"text": "a", "tags": [1]}],
     ),
-    # Inherited members, a factory, and what the constructor does not take
+    # Inherited members, a factory, and members that the constructor does not accept
     Kind(
         hint=st.Derived,
         schema=closed(["name"], name=STRING, tags=STRINGS, limit={**INTEGER, "default": 1}),
@@ -138,7 +138,7 @@ PLAIN = [
 ]
 
 OTHERS = [
-    # attrs: a validator, a private name, a converter that says what it takes, an alias
+    # attrs: a validator, a private name, a converter with a hint, an alias
     Kind(
         hint=st.Item,
         schema={
@@ -173,7 +173,7 @@ OTHERS = [
         taken=[({"item": 1, "more": [2]}, st.Parcel(1, [2]))],
         refused=[{"item": "1"}, {"item": 1, "more": ["2"]}],
     ),
-    # msgspec: names in JSON, constraints of a Meta, a check of its own, tags
+    # msgspec: names in JSON, constraints of a Meta, a custom check, tags
     Kind(
         hint=st.Named,
         schema={
@@ -248,7 +248,7 @@ _NODE = closed(["value", "children"], value=INTEGER, children=array(ref("Node"))
 
 
 def names(made: Any) -> list[Kind]:
-    """Rows of aliases and generic classes, whatever syntax they are made with."""
+    """Return rows of aliases and generic classes for either syntax that defines them."""
     return [
         Kind(hint=made["Numbers"], schema=array(INTEGER), taken=same([1]), refused=[["1"]]),
         Kind(hint=made["Listed"][str], schema=STRINGS, taken=same(["a"]), refused=[[1]]),

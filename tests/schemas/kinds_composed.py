@@ -178,7 +178,7 @@ UNIONS = [
         taken=[({"x": 1}, ex.Point(1)), ({"title": "t"}, ex.Book(title="t"))],
         refused=[{}, {"x": "1"}],
     ),
-    # Told apart by a Literal: with a discriminator exactly one fits
+    # Distinguished by a Literal: with a discriminator exactly one fits
     Kind(
         hint=ex.Card | ex.Cash,
         schema={"anyOf": [CARD, CASH]},

@@ -20,7 +20,7 @@ Numbers = TypeAliasType("Numbers", list[int])
 Listed = TypeAliasType("Listed", list[T], type_params=(T,))
 Nested = TypeAliasType("Nested", "dict[str, Nested] | int")  # type: ignore[misc]
 
-# What a Python older than 3.12 cannot read.
+# Syntax that Python before 3.12 cannot parse.
 NEW_SYNTAX = """
 from dataclasses import dataclass
 from pydantic import BaseModel
@@ -180,7 +180,7 @@ class Wrapped(msgspec.Struct):
 
 
 def made_with_new_syntax() -> Any:
-    """The types of NEW_SYNTAX by their names."""
+    """Return the types of NEW_SYNTAX by their names."""
     made: dict[str, Any] = {"__name__": __name__}
     exec(NEW_SYNTAX, made)
     return made

@@ -1,4 +1,4 @@
-"""What a schema says and what is enforced are the same thing, for values of every kind."""
+"""A schema and its enforcement agree, for values of every kind."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ CONFIGURED: list[Any] = [
 
 
 def disagreements(hint: Any) -> list[tuple[Any, bool, bool]]:
-    """The values on which schema and checker differ: the value, valid, accepted."""
+    """Return the values on which schema and checker differ: the value, valid, accepted."""
     inputs = Inputs(Signature.of(taking(hint)))
     fits = valid(inputs.schema)
     check = typed_checker(inputs)
     found = []
     for value in VALUES:
         is_optional = "value" not in inputs.schema.get("required", ())
-        # Null for what is optional is left out.
+        # Null for optional members is omitted.
         fitting = fits({"value": value}) or (value is None and is_optional)
         try:
             check({"value": value})
@@ -72,10 +72,10 @@ def disagreements(hint: Any) -> list[tuple[Any, bool, bool]]:
 
 
 @pytest.mark.parametrize("hint", [*EXACT, *CONFIGURED], ids=label)
-def test_what_fits_the_schema_is_accepted_and_nothing_else(hint: Any) -> None:
+def test_schema_and_enforcement_accept_the_same_values(hint: Any) -> None:
     assert disagreements(hint) == []
 
 
-def test_a_default_reaches_the_procedure_as_it_is() -> None:
+def test_default_reaches_the_procedure_unchanged() -> None:
     checked = typed_checker(Inputs(Signature.of(taking(conf.Tricky))))({"value": {}})
     assert checked["value"].spec == {"type": "date", "strict": False}

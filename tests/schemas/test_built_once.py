@@ -1,4 +1,4 @@
-"""Schemas are built once: what a tool's types are made into is made for it one time."""
+"""Schemas are built once for each tool."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Noted:
 
 
 @pytest.mark.parametrize("hint", [CountedForm, Order, list[Order], Order | None, dict[str, Order]])
-def test_a_form_is_made_once_for_a_parameter_wherever_it_stands(hint: Any) -> None:
+def test_form_is_instantiated_once_for_a_parameter(hint: Any) -> None:
     CountedForm.made = 0
     inputs = Inputs(Signature.of(taking(hint)))
     assert (inputs.errors, CountedForm.made) == ([], 1)

@@ -1,4 +1,4 @@
-"""Choices as values and as the names of objects: each once, and names as the texts they are."""
+"""Choices as values and as names of objects: each once, and names as strings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Outer:
 
 
 def enums(schema: Any) -> list[list[Any]]:
-    """Every list of values in a schema."""
+    """Return every list of values in a schema."""
     if isinstance(schema, list):
         return [found for each in schema for found in enums(each)]
     if not isinstance(schema, dict):
@@ -131,7 +131,7 @@ def test_each_value_of_an_enum_is_named_once(
     ],
     ids=label,
 )
-def test_names_of_objects_are_texts(
+def test_choice_names_are_strings(
     hint: Any, value: Any, names: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     tool = passed(modern, settings, hint, value)
@@ -145,7 +145,7 @@ def test_names_of_objects_are_texts(
     assert modern.call_tool("echo", {"value": wrong})["isError"] is True
 
 
-def test_names_are_received_as_members(modern: CheckedClient, settings: Any) -> None:
+def test_choice_names_are_received_as_members(modern: CheckedClient, settings: Any) -> None:
     received: list[Any] = []
 
     def take(grades: dict[Grade, int], levels: dict[Literal[1, 2], str]) -> None:

@@ -1,4 +1,4 @@
-"""A datetime is received as Django's forms would give it, by the front door."""
+"""Datetimes are received as by Django's forms, through the endpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Event:
 
 @pytest.fixture
 def call(modern: CheckedClient, settings: Any) -> Any:
-    """What a parameter of a hint is received as, or the answer that refuses it."""
+    """A function that returns the received value of a parameter with a hint, or the refusal."""
     settings.TIME_ZONE = "Europe/Berlin"
 
     def call(hint: Any, value: Any) -> Any:
@@ -51,47 +51,41 @@ def call(modern: CheckedClient, settings: Any) -> Any:
     return call
 
 
-def test_with_time_zones_a_naive_time_is_of_the_current_one(call: Any) -> None:
+def test_naive_datetime_gets_the_current_time_zone(call: Any) -> None:
     with timezone.override("America/New_York"):
         assert call(dt.datetime, NAIVE).isoformat() == "2024-07-01T12:00:00-04:00"
     assert call(dt.datetime | None, NAIVE).isoformat() == "2024-07-01T12:00:00+02:00"
     assert call(dt.datetime, AWARE).isoformat() == AWARE
 
 
-def test_without_time_zones_an_aware_time_is_one_of_the_default_zone(
-    call: Any, settings: Any
-) -> None:
+def test_aware_datetime_is_converted_without_use_tz(call: Any, settings: Any) -> None:
     settings.USE_TZ = False
     assert call(dt.datetime, AWARE).isoformat() == "2024-07-01T09:00:00"
     assert call(list[dt.datetime], [NAIVE])[0].isoformat() == NAIVE
 
 
-def test_times_inside_classes_are_received_alike(call: Any) -> None:
+def test_datetimes_inside_classes_are_converted_too(call: Any) -> None:
     event = call(Event, {"start": NAIVE, "ends": [NAIVE]})
     assert [each.isoformat()[-6:] for each in (event.start, *event.ends)] == ["+02:00"] * 2
     assert call(Box[dt.datetime], {"item": NAIVE}).item.isoformat()[-6:] == "+02:00"
 
 
 @pytest.mark.parametrize("use_tz", [True, False])
-def test_hints_that_name_a_zone_or_none_stay_as_they_are(
-    call: Any, settings: Any, use_tz: bool
-) -> None:
+def test_hints_with_an_explicit_zone_are_respected(call: Any, settings: Any, use_tz: bool) -> None:
     settings.USE_TZ = use_tz
     assert call(AwareDatetime, AWARE).isoformat() == AWARE
     assert call(NaiveDatetime, NAIVE).isoformat() == NAIVE
 
 
 @pytest.mark.parametrize("skipped_or_twice", ["2024-03-31T02:30:00", "2024-10-27T02:30:00"])
-def test_a_time_that_the_zone_does_not_tell_is_an_argument_error(
-    call: Any, skipped_or_twice: str
-) -> None:
+def test_ambiguous_local_time_is_an_argument_error(call: Any, skipped_or_twice: str) -> None:
     answer = call(dt.datetime, skipped_or_twice)
     assert errors_of(answer) == [("/value", "datetime_zone")]
     text = "is skipped or ambiguous in the time zone Europe/Berlin; send it with an offset"
     assert text_of(answer) == f"/value: {text}"
 
 
-def test_a_time_that_python_cannot_hold_is_an_argument_error(call: Any, settings: Any) -> None:
+def test_out_of_range_time_is_an_argument_error(call: Any, settings: Any) -> None:
     settings.USE_TZ = False
     answer = call(dt.datetime, "0001-01-01T00:00:00+05:00")
     assert errors_of(answer) == [("/value", "datetime_range")]
@@ -132,14 +126,14 @@ def test_times_with_an_offset_are_argument_errors(
     assert not isinstance(call(hint, json.loads(around.format('"10:00:00.5"'))), dict)
 
 
-def test_times_of_the_clock_have_no_format(modern: CheckedClient, settings: Any) -> None:
+def test_clock_times_have_no_format(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(Opening))
     [tool] = modern.list_tools()
     times = tool["inputSchema"]["properties"]["value"]["properties"]["at"]["anyOf"][0]
     assert times == {"type": "string", "pattern": CLOCK}
 
 
-def test_a_result_is_written_as_it_is(modern: CheckedClient, settings: Any) -> None:
+def test_result_is_written_unchanged(modern: CheckedClient, settings: Any) -> None:
     def give() -> dt.datetime:
         """Give a time."""
         return dt.datetime.fromisoformat(NAIVE)

@@ -1,4 +1,4 @@
-"""Defaults that JSON does not have are left out of the schema, and hold all the same."""
+"""Defaults without a JSON form are omitted from the schema but still apply."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Nested:
     ],
     ids=label,
 )
-def test_defaults_that_are_no_json_are_left_out(
+def test_non_json_defaults_are_omitted(
     hint: Any, default: Any, modern: CheckedClient, settings: Any
 ) -> None:
     received: list[Any] = []
@@ -63,7 +63,7 @@ def test_defaults_that_are_no_json_are_left_out(
 
 
 @pytest.mark.parametrize("hint", [Bounds, list[Bounds], Limits, Nested | Bounds], ids=label)
-def test_members_defaults_that_are_no_json_are_left_out(
+def test_non_json_defaults_of_members_are_omitted(
     hint: Any, modern: CheckedClient, settings: Any
 ) -> None:
     def take(value):  # type: ignore[no-untyped-def]

@@ -1,8 +1,8 @@
 """
-What is advertised and what is enforced, held against each other with values nobody chose.
+Advertised schemas and their enforcement, compared with generated values.
 
-Some examples a kind, the same in every run; ``make fuzz`` tries ten thousand, by its seed. The
-differences that are meant are those of docs/tools/schemas.md.
+Some examples a kind, the same in every run; ``make fuzz`` tries ten thousand, by its seed. Intended
+differences are listed in docs/tools/schemas.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.support.values import label
 
 
 class Awkward(TypedDict):
-    """Its members are called what pydantic's core schemas call theirs."""
+    """Its members have the names that pydantic's core schemas use."""
 
     type: Literal[1]
     default: Literal[1]
@@ -56,7 +56,7 @@ class OtherwiseTagged(TypedDict):
 
 
 AWKWARD: list[Any] = [Awkward, Annotated[Tagged | OtherwiseTagged, Field(discriminator="type")]]
-# To draw a value takes longer than to change it.
+# Generating a value takes longer than changing it.
 CHANGES = 5
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 some = settings(
@@ -69,15 +69,15 @@ some = settings(
 clocks = st.times().map("{:%H:%M:%S.%f}".format)
 texts = st.builds("{}{}{}".format, days, st.sampled_from("Tt "), clocks)
 zones = st.sampled_from(["Z", "z", "+05:30", "-00:00", "+14:00"])
-# What jsonschema does not check, so that only one direction can be: what fits is accepted. The
-# format of times demands an offset, which these may, must or must not have.
+# jsonschema does not check these, so only one direction can be tested: fitting values are accepted.
+# The format of times requires an offset, which these may, must or must not have.
 ONE_WAY: list[Any] = [
     *((hint, None) for hint in (datetime.datetime, datetime.time, datetime.timedelta, bytes)),
     *((hint, None) for hint in (list[bytes], datetime.datetime | None, dict[str, datetime.time])),
     *((NaiveDatetime, texts), (AwareDatetime, st.builds("{}{}".format, texts, zones))),
 ]
 
-# Those of docs/tools/schemas.md: all of these fit the schema where formats are notes.
+# From docs/tools/schemas.md: all of these fit the schema if formats are annotations.
 DIFFERENCES: list[Any] = [
     (datetime.datetime, "2024-02-29T14:30:00", True),
     (datetime.time, "14:30:00", True),
@@ -97,7 +97,7 @@ DIFFERENCES: list[Any] = [
 
 
 def judges(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bool], Callable[[Any], bool]]:
-    """The schema of a parameter; whether a value fits it; whether it is accepted."""
+    """Return the schema of a parameter; whether a value fits it; whether it is accepted."""
     inputs = Inputs(Signature.of(taking(hint)))
     check = typed_checker(inputs)
 
@@ -111,12 +111,12 @@ def judges(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bool], Callable[[
     fits = valid(inputs.schema)
     if "value" in inputs.schema.get("required", ()):
         return inputs.schema, fits, accepted
-    # Null for what is optional is left out.
+    # Null for optional members is omitted.
     return inputs.schema, lambda sent: sent == {"value": None} or fits(sent), accepted
 
 
 @pytest.mark.parametrize("hint", [*EXACT, *CONFIGURED, *AWKWARD], ids=label)
-def test_drawn_values_are_accepted_and_changed_ones_exactly_when_they_fit(hint: Any) -> None:
+def test_generated_values_are_accepted_if_they_fit(hint: Any) -> None:
     schema, fits, accepted = judges(hint)
 
     @some
@@ -134,7 +134,7 @@ def test_drawn_values_are_accepted_and_changed_ones_exactly_when_they_fit(hint: 
     agree()
 
 
-def test_no_text_is_drawn_that_no_argument_may_hold() -> None:
+def test_generated_texts_contain_no_nul() -> None:
     values = [{}, {"type": "string"}, {"type": "string", "pattern": "^b"}]
     names = {"pattern": "^a"}
     members = {"propertyNames": names, "additionalProperties": {"anyOf": values}}
@@ -147,7 +147,7 @@ def test_no_text_is_drawn_that_no_argument_may_hold() -> None:
 
 
 @pytest.mark.parametrize(("hint", "drawn"), ONE_WAY, ids=label)
-def test_drawn_values_are_accepted(hint: Any, drawn: Any) -> None:
+def test_generated_values_are_accepted(hint: Any, drawn: Any) -> None:
     schema, _, accepted = judges(hint)
 
     @some
@@ -159,7 +159,7 @@ def test_drawn_values_are_accepted(hint: Any, drawn: Any) -> None:
 
 
 @pytest.mark.parametrize(("hint", "value", "taken"), DIFFERENCES, ids=label)
-def test_documented_differences_are_as_documented(hint: Any, value: Any, taken: bool) -> None:
+def test_documented_differences_exist(hint: Any, value: Any, taken: bool) -> None:
     schema, _, accepted = judges(hint)
     assert Draft202012Validator(schema).is_valid({"value": value})
     assert accepted({"value": value}) is taken

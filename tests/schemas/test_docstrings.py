@@ -66,7 +66,7 @@ def documented(text: str | None) -> Any:
 
 
 @pytest.mark.parametrize("style", [REST, GOOGLE, NUMPY], ids=["reST", "Google", "NumPy"])
-def test_every_style_is_read(style: str) -> None:
+def test_every_docstring_style_is_parsed(style: str) -> None:
     function = documented(style)
     assert description(function) == "Find articles.\n\nThe newest come first."
     assert input_schema(function)["properties"] == {
@@ -76,7 +76,7 @@ def test_every_style_is_read(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", [REST, GOOGLE, NUMPY], ids=["reST", "Google", "NumPy"])
-def test_indentation_of_the_docstring_does_not_show(style: str) -> None:
+def test_docstring_indentation_is_removed(style: str) -> None:
     indented = documented("\n".join(f"    {line}" for line in style.splitlines()))
     assert description(indented) == "Find articles.\n\nThe newest come first."
 
@@ -95,7 +95,7 @@ def test_indentation_of_the_docstring_does_not_show(style: str) -> None:
         "Finde Artikel: Überschrift, „Text“ 文.",
     ],
 )
-def test_a_text_without_a_parameter_part_is_the_description(text: str) -> None:
+def test_text_without_parameters_is_the_description(text: str) -> None:
     assert description(documented(text)) == text
 
 
@@ -107,22 +107,22 @@ def test_a_text_without_a_parameter_part_is_the_description(text: str) -> None:
         (NUMPY + "\nNotes\n-----\nSlow at night.\n", "Slow at night."),
     ],
 )
-def test_only_the_parameter_part_is_left_out(docstring: str, told: str) -> None:
+def test_only_the_parameter_section_is_removed(docstring: str, told: str) -> None:
     assert told in description(documented(docstring))
 
 
 @pytest.mark.parametrize("text", [None, "", "   ", "\n"])
-def test_no_docstring_is_an_empty_description(text: str | None) -> None:
+def test_missing_docstring_is_an_empty_description(text: str | None) -> None:
     assert description(documented(text)) == ""
 
 
-def test_a_docstring_of_parameters_alone_describes_them() -> None:
+def test_docstring_with_only_parameters_describes_them() -> None:
     function = documented(":param text: what to look for")
     assert description(function) == ""
     assert input_schema(function)["properties"]["text"] == {"description": "what to look for"}
 
 
-def test_parameters_that_are_no_parameters_are_not_made_up() -> None:
+def test_documented_names_without_a_parameter_are_ignored() -> None:
     function = documented("Find.\n\n:param nothing: there is none")
     assert list(input_schema(function)["properties"]) == ["text", "limit"]
 
@@ -144,11 +144,11 @@ def field_first(value: Annotated[int, Field(description="of the hint")]) -> None
 
 
 @pytest.mark.parametrize("function", [annotated_first, field_first])
-def test_the_text_of_the_hint_comes_before_that_of_the_docstring(function: Any) -> None:
+def test_hint_description_overrides_the_docstring(function: Any) -> None:
     assert input_schema(function)["properties"]["value"]["description"] == "of the hint"
 
 
-def test_the_signature_says_what_the_docstring_says() -> None:
+def test_docstring_texts_describe_parameters() -> None:
     signature = Signature.of(documented(REST))
     assert [parameter.description for parameter in signature.parameters] == [
         "what to look for, in any order",
@@ -184,7 +184,7 @@ Parameters
 
 
 @pytest.mark.parametrize("style", [LISTED, BULLETS, NUMPY_LIST])
-def test_parameters_may_be_a_list(style: str) -> None:
+def test_parameters_can_be_a_list(style: str) -> None:
     function = documented(style)
     assert description(function) == "Find articles."
     assert input_schema(function)["properties"] == {
@@ -193,7 +193,7 @@ def test_parameters_may_be_a_list(style: str) -> None:
     }
 
 
-def test_several_parameters_may_share_a_text() -> None:
+def test_several_parameters_can_share_a_text() -> None:
     function = documented("Find.\n\nArgs:\n    text, limit: as they are")
     assert [each["description"] for each in input_schema(function)["properties"].values()] == [
         "as they are"
@@ -210,7 +210,7 @@ def test_several_parameters_may_share_a_text() -> None:
     ],
     ids=["Google", "list", "reST", "NumPy"],
 )
-def test_text_of_a_parameter_that_is_gone_is_kept(style: str) -> None:
+def test_text_of_a_removed_parameter_is_kept(style: str) -> None:
     function = documented(style)
     assert description(function) == "Find.\n\nArgs:\norder: by which field"
     assert input_schema(function)["properties"]["text"] == {"description": "what"}
@@ -230,7 +230,7 @@ def test_text_of_other_keywords_is_kept() -> None:
     assert description(find) == "Find.\n\nArgs:\noptions: sent to the index\nboost: one of them"
 
 
-def test_text_of_what_the_server_fills_is_left_out() -> None:
+def test_text_of_injected_parameters_is_removed() -> None:
     def find(context: Context, text: str) -> None:
         """
         Find.

@@ -1,4 +1,4 @@
-"""Whatever fits the schema of a result is sent, and what is sent fits."""
+"""Results that fit their schema are sent, and sent results fit."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ RESULTS: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "expected"), RESULTS, ids=label)
-def test_result_that_fits_is_written(hint: Any, value: Any, expected: Any) -> None:
+def test_valid_result_is_written(hint: Any, value: Any, expected: Any) -> None:
     outputs = Outputs(hint)
     structured = json.loads(write(outputs, value)[1])
     assert expected is None or structured == expected
@@ -83,6 +83,6 @@ def test_result_that_fits_is_written(hint: Any, value: Any, expected: Any) -> No
     Draft202012Validator(outputs.schema, format_checker=checker).validate(structured)
 
 
-def test_a_generator_is_written_as_a_list() -> None:
+def test_generator_is_written_as_a_list() -> None:
     plain, _ = write(Outputs(Iterable[int]), (number for number in range(3)))
     assert plain == b"[0,1,2]"

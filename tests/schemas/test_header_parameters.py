@@ -1,4 +1,4 @@
-"""What x-mcp-header does to a schema, and which schemas may not have it."""
+"""The effect of x-mcp-header on a schema, and schemas that must not have it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
     return Inputs(Signature.of(taking(hint))).schema
 
 
-# What the schema says
+# The schema
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_property_names_its_header(hint: Any, more: dict[str, Any]) -> None:
     assert header_parameters(schema) == {"Region": ("value",)}
 
 
-def test_description_and_default_stand_beside_it() -> None:
+def test_description_and_default_are_kept_beside_it() -> None:
     def take(zone: Annotated[int, McpHeader("Zone-Id"), "the zone"] = 0) -> None: ...
 
     assert Inputs(Signature.of(take)).schema["properties"]["zone"] == {
@@ -60,7 +60,7 @@ def test_description_and_default_stand_beside_it() -> None:
     }
 
 
-def test_property_of_an_object_may_have_one() -> None:
+def test_nested_property_can_have_a_header() -> None:
     schema = schema_of(Place)
     assert header_parameters(schema) == {"Region": ("value", "region")}
     assert find_invalid_x_mcp_header(schema) is None
@@ -70,11 +70,11 @@ def test_results_have_no_headers() -> None:
     assert "x-mcp-header" not in str(Outputs(Place).schema)
 
 
-def test_property_may_be_called_like_the_keyword() -> None:
+def test_property_can_be_named_like_the_keyword() -> None:
     assert header_parameters({"properties": {"x-mcp-header": {"type": "string"}}}) == {}
 
 
-# What keeps a tool from being served
+# Errors that prevent a tool from being served
 
 
 def by_hand(**properties: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ UNDERSCORE = by_hand(value=named("a_b"))
 
 
 @pytest.mark.parametrize("schema", ILLEGAL, ids=label)
-def test_official_client_drops_what_is_left_out(schema: Any) -> None:
+def test_official_client_drops_refused_tools(schema: Any) -> None:
     assert find_invalid_x_mcp_header(schema) is not None
 
 
@@ -120,7 +120,7 @@ def test_official_client_drops_what_is_left_out(schema: Any) -> None:
     "param.no-controls",
 )
 @pytest.mark.parametrize("schema", [*ILLEGAL, UNDERSCORE], ids=label)
-def test_schema_that_breaks_a_rule_is_left_out(schema: Any, settings: Any) -> None:
+def test_schema_that_breaks_a_rule_is_refused(schema: Any, settings: Any) -> None:
     serve(settings, taking(Any), input_schema=schema)
     (message,) = messages("mcp_bridge.E006")
     assert names() == []
@@ -143,7 +143,7 @@ def test_schema_that_breaks_a_rule_is_left_out(schema: Any, settings: Any) -> No
     ],
     ids=label,
 )
-def test_hint_that_breaks_a_rule_is_left_out(hint: Any, settings: Any) -> None:
+def test_hint_that_breaks_a_rule_is_refused(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint))
     (message,) = messages("mcp_bridge.E006")
     assert names() == []

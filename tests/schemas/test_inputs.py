@@ -9,7 +9,7 @@ from tests.support.schemas import input_schema
 from tests.support.serving import taking
 
 
-def test_required_are_the_parameters_without_a_default_in_their_order() -> None:
+def test_parameters_without_a_default_are_required_in_order() -> None:
     def function(b: int, a: int, c: int = 1, *, d: int, e: int = 2) -> None: ...
 
     schema = input_schema(function)
@@ -17,7 +17,7 @@ def test_required_are_the_parameters_without_a_default_in_their_order() -> None:
     assert list(schema["properties"]) == ["b", "a", "c", "d", "e"]
 
 
-def test_a_text_on_one_parameter_is_on_no_other() -> None:
+def test_description_of_a_parameter_is_not_shared() -> None:
     def function(
         first: Annotated[ex.Point, "from"],
         second: Annotated[ex.Point, "to"],
@@ -36,7 +36,7 @@ def test_a_text_on_one_parameter_is_on_no_other() -> None:
 
 
 def titles(schema: Any) -> list[str]:
-    """Every title in a schema; a property may be called so as well."""
+    """Return every title in a schema, including properties with that name."""
     if isinstance(schema, list):
         return [title for each in schema for title in titles(each)]
     if not isinstance(schema, dict):
@@ -45,11 +45,11 @@ def titles(schema: Any) -> list[str]:
     return own + [title for each in schema.values() for title in titles(each)]
 
 
-def test_schemas_hold_no_generated_titles() -> None:
+def test_schemas_omit_generated_titles() -> None:
     def function(some_name: ex.Book, other_name: ex.Forest, kind: ex.Colour) -> None: ...
 
     assert titles(input_schema(function)) == []
 
 
-def test_schemas_hold_the_titles_that_were_given() -> None:
+def test_schemas_keep_explicit_titles() -> None:
     assert titles(input_schema(taking(ex.Closed))) == ["A closed thing"]

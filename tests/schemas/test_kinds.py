@@ -1,4 +1,4 @@
-"""The table of kinds, held: schema, values taken and received, values refused, written back."""
+"""The table of kinds: schema, accepted, received, refused and written values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if sys.version_info >= (3, 12):
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    # In Python, but in no regular expression of JSON Schema, "$" stands before a last line feed.
+    # In Python, unlike in JSON Schema, "$" also matches before a trailing line feed.
     whole = f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
     yield from Draft202012Validator.VALIDATORS["pattern"](validator, whole, instance, schema)
 
@@ -41,12 +41,12 @@ Validator = extend(Draft202012Validator, {"pattern": _pattern})
 
 
 def valid(schema: dict[str, Any]) -> Callable[[Any], bool]:
-    """Whether values fit a schema whose formats are asserted."""
+    """Return whether values fit a schema whose formats are asserted."""
     return Validator(schema, format_checker=FORMATS).is_valid
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: label(kind.hint))
-def test_a_kind_is_as_its_row_says(kind: Kind) -> None:
+def test_kind_matches_its_row(kind: Kind) -> None:
     inputs = Inputs(Signature.of(taking(kind.hint)))
     assert inputs.errors == []
     Draft202012Validator.check_schema(inputs.schema)

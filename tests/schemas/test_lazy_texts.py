@@ -30,7 +30,7 @@ class Row:
     notes: dict[str, str]
 
 
-# Those that can be read once are made by a function.
+# One-time iterators are created by a function.
 LAZY: list[tuple[Any, Any, Any]] = [
     (Any, YES, "Ja"),
     (str, YES, "Ja"),

@@ -1,4 +1,4 @@
-"""A thousand generated dataclasses: built, listed and enforced, however they hold each other."""
+"""A thousand generated dataclasses that contain each other are built, listed and enforced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEPTH = 4
 
 
 def drawn(schema: Any, definitions: Any, random: Random, depth: int = DEPTH) -> Any:
-    """A value that fits a schema, which goes no deeper than it has to after some levels."""
+    """Return a value that fits a schema, which goes no deeper than it has to after some levels."""
     if "$ref" in schema:
         schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
     if "enum" in schema:
@@ -99,7 +99,7 @@ def check(kind: type, random: Random) -> None:
     assert [accepts(inputs, each) for each in changed] == fits, changed
 
 
-def test_generated_dataclasses_are_listed_and_enforced_as_listed() -> None:
+def test_generated_dataclasses_are_listed_and_enforced() -> None:
     random = Random(SEED)
     for number, kind in enumerate(itertools.islice(families(SEED), COUNT)):
         try:
@@ -114,7 +114,7 @@ class Endless:
     inner: Endless
 
 
-def test_a_class_that_no_value_can_be_of_is_listed_all_the_same() -> None:
+def test_class_without_possible_values_is_listed() -> None:
     schema = output_schema(giving(Endless, None))
     assert references(schema) == {"#/$defs/Endless"}
     assert not accepts(Inputs(Signature.of(taking(Endless))), {"inner": {"inner": {}}})

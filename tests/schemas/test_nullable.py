@@ -1,4 +1,4 @@
-"""Null is the last branch of an anyOf, said once, whatever a schema was made of."""
+"""Null is the last branch of an anyOf and occurs once, for every source of a schema."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def either(*branches: Any, **beside: Any) -> dict[str, Any]:
 
 
 def given(**schema: Any) -> Any:
-    """A hint whose schema the site has written itself."""
+    """Return a hint whose schema the site has written itself."""
     return Annotated[Any, WithJsonSchema(schema)]
 
 
@@ -79,6 +79,6 @@ HINTS: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "schema"), HINTS, ids=label)
-def test_null_is_said_once_and_last(hint: Any, schema: dict[str, Any]) -> None:
+def test_null_is_the_last_branch_and_unique(hint: Any, schema: dict[str, Any]) -> None:
     assert Inputs(Signature.of(taking(hint))).schema["properties"] == {"value": schema}
     assert (Outputs(hint).schema or {})["properties"] == {"result": schema}

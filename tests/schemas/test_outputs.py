@@ -92,7 +92,7 @@ class Squared(BaseModel):
     ],
     ids=label,
 )
-def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) -> None:
+def test_object_result_is_not_wrapped(hint: Any, expected: dict[str, Any]) -> None:
     schema = output_schema(giving(hint, None))
     assert schema == expected
     Draft202012Validator.check_schema(schema)
@@ -127,7 +127,7 @@ def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) ->
     ],
     ids=label,
 )
-def test_what_is_no_object_is_described_in_its_wrapper(hint: Any, expected: dict[str, Any]) -> None:
+def test_non_object_result_is_described_in_its_wrapper(hint: Any, expected: dict[str, Any]) -> None:
     schema = output_schema(giving(hint, None))
     assert schema == {
         "type": "object",
@@ -159,7 +159,7 @@ def test_what_is_no_object_is_described_in_its_wrapper(hint: Any, expected: dict
     ],
     ids=label,
 )
-def test_what_promises_no_structured_result_has_no_schema(hint: Any) -> None:
+def test_unstructured_results_have_no_schema(hint: Any) -> None:
     assert output_schema(giving(hint, None)) is None
 
 
@@ -172,7 +172,7 @@ def test_what_promises_no_structured_result_has_no_schema(hint: Any) -> None:
     ],
     ids=["reST", "Google", "NumPy"],
 )
-def test_what_the_docstring_says_of_the_result_describes_it(docstring: str) -> None:
+def test_docstring_describes_the_result(docstring: str) -> None:
     place, number = giving(ex.Point, None), giving(int, None)
     place.__doc__ = number.__doc__ = docstring
     assert output_schema(place) == {**POINT, "description": "the place"}
@@ -180,27 +180,27 @@ def test_what_the_docstring_says_of_the_result_describes_it(docstring: str) -> N
     assert wrapped["properties"]["result"] == {**INTEGER, "description": "the place"}
 
 
-def test_no_return_hint_is_no_schema() -> None:
+def test_missing_return_hint_has_no_schema() -> None:
     assert output_schema(lambda: 1) is None
 
 
-def test_a_value_that_is_no_number_is_not_written_as_null_beside_bytes() -> None:
+def test_nan_is_not_written_as_null_beside_bytes() -> None:
     write = encoder(Outputs(tuple[bytes, float | None]))
     assert write((b"a", None)).structured == b'{"result":["YQ==",null]}'
     with pytest.raises(ValueError, match="finite number"):
         write((b"a", float("nan")))
 
 
-def test_what_is_written_and_never_read_is_described_as_it_is_written() -> None:
+def test_write_only_types_are_described_as_written() -> None:
     named = Annotated[Callable[[], Any], PlainSerializer(lambda each: each.__name__, str)]
     outputs = Outputs(named)
     assert (outputs.errors, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
-    assert encoder(outputs)(test_no_return_hint_is_no_schema).structured == (
-        b'{"result":"test_no_return_hint_is_no_schema"}'
+    assert encoder(outputs)(test_missing_return_hint_has_no_schema).structured == (
+        b'{"result":"test_missing_return_hint_has_no_schema"}'
     )
 
 
-def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
+def test_dataclass_is_described_in_every_position() -> None:
     line = {
         "type": "object",
         "properties": {"start": POINT, "end": POINT},
@@ -228,12 +228,12 @@ class Plan:
     steps: list[Step]
 
 
-def test_a_definition_that_is_no_json_is_reported_with_its_reason() -> None:
+def test_non_json_definition_is_reported_with_its_reason() -> None:
     for hint in (Step, Plan):
         (error,) = Outputs(hint).errors
         assert "Cannot generate a JsonSchema for core_schema.CallableSchema" in error
 
 
-def test_bytes_in_a_nested_model_are_in_the_standard_alphabet() -> None:
+def test_bytes_in_nested_models_use_standard_base64() -> None:
     plain, _ = write(Outputs(list[Photo]), [Photo(data=b"\xfb\xff\xfe")])
     assert json.loads(plain) == [{"data": "+//+"}]

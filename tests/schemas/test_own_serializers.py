@@ -1,4 +1,4 @@
-"""Results that serializers of the site write: only a return hint claims a type."""
+"""Results written by custom serializers: only a return hint gives them a type."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Short = Annotated[dt.date, WrapSerializer(lambda day, handler: {"of": handler(da
 
 
 def result(client: CheckedClient, settings: Any, hint: Any, value: Any) -> tuple[Any, Any]:
-    """The output schema of a tool that gives the value, and the value as sent, which fits it."""
+    """Return the output schema of a tool that returns the value, and the value as sent."""
     serve(settings, giving(hint, value))
     schema = client.list_tools()[0]["outputSchema"]
     answer = client.call_tool("give")
@@ -88,7 +88,7 @@ OWN: list[tuple[Any, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "expected"), OWN, ids=label)
-def test_serializers_without_a_return_hint_claim_no_type(
+def test_serializers_without_a_return_hint_have_no_type(
     hint: Any, value: Any, expected: Any, modern: CheckedClient, settings: Any
 ) -> None:
     schema, structured = result(modern, settings, hint, value)

@@ -54,7 +54,7 @@ def nothing() -> Any:
     return ()
 
 
-# The function, its properties, what else it takes, and calls: the arguments, what it then gives.
+# The function, its properties, whether it takes others, and calls: arguments and result.
 SIGNATURES: list[tuple[Callable[..., Any], Any, Any, list[tuple[Any, Any]], list[Any]]] = [
     (
         ordinary,
@@ -99,7 +99,7 @@ SIGNATURES: list[tuple[Callable[..., Any], Any, Any, list[tuple[Any, Any]], list
 @pytest.mark.parametrize(
     ("function", "properties", "more", "calls", "refused"), SIGNATURES, ids=label
 )
-def test_a_signature_is_as_its_row_says(
+def test_signature_matches_its_row(
     function: Any, properties: Any, more: Any, calls: Any, refused: Any
 ) -> None:
     signature = Signature.of(function)
@@ -131,14 +131,14 @@ DEFAULTS: list[tuple[Any, Any, dict[str, Any]]] = [
     (tuple[int, ...], (), {"type": "array", "items": INTEGER, "default": []}),
     (ex.Point, ex.Point(1, 2), {**POINT, "default": {"x": 1, "y": 2}}),
     (Annotated[int, Field(ge=1)], 5, {**INTEGER, "minimum": 1, "default": 5}),
-    # A default of another type than the hint, or one that is no JSON, makes it optional still.
+    # A default of another type than the hint, or without a JSON form, still makes it optional.
     (int, None, {**INTEGER, "default": None}),
     (Any, object(), {}),
 ]
 
 
 @pytest.mark.parametrize(("hint", "default", "expected"), DEFAULTS, ids=label)
-def test_a_default_makes_a_parameter_optional(
+def test_default_makes_a_parameter_optional(
     hint: Any, default: Any, expected: dict[str, Any]
 ) -> None:
     function: Any = taking(hint)
@@ -168,7 +168,7 @@ PATHS = [Path, PurePosixPath, os.PathLike, os.PathLike[str], FilePath, Path | No
 
 
 @pytest.mark.parametrize("hint", [*PATHS, dict[str, Path], Model, Kept, Deep], ids=label)
-def test_a_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
+def test_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint), ordinary)
     assert names() == ["ordinary"]
     (message,) = messages("mcp_bridge.E006")
@@ -176,7 +176,7 @@ def test_a_path_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     assert "use a str that names an allowed file" in message
 
 
-def test_a_path_among_any_keywords_is_refused_by_a_check(settings: Any) -> None:
+def test_path_among_keywords_is_refused_by_a_check(settings: Any) -> None:
     def open_all(a: int, **files: Path) -> None:
         """Open all."""
 
@@ -194,6 +194,6 @@ def test_any_positional_values_are_refused_by_a_check(settings: Any) -> None:
     assert "it takes *numbers, which JSON objects cannot provide" in message
 
 
-def test_a_path_as_a_result_is_a_text(settings: Any) -> None:
+def test_path_as_a_result_is_a_text(settings: Any) -> None:
     serve(settings, giving(Path, Path("/a")))
     assert served("give").output_schema is not None

@@ -1,4 +1,4 @@
-"""What a function says of its parameters, by decorators, partials, aliases and TypedDicts."""
+"""Parameters of functions with decorators, partials, aliases and TypedDicts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ FREE = {"text": STRING, "limit": {**INTEGER, "default": 10}}
         logged(functools.update_wrapper(functools.partial(logged(find), "acme"), find)),
     ],
 )
-def test_bound_arguments_are_no_parameters(
+def test_bound_arguments_are_not_parameters(
     function: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, function)
@@ -140,7 +140,7 @@ def test_bound_keywords_are_not_sent_by_other_keywords(
     assert text_of(modern.call_tool("search", {"text": "a"})) == "acme"
 
 
-def test_parameters_that_a_signature_adds_are_taken(modern: CheckedClient, settings: Any) -> None:
+def test_parameters_added_by_a_signature_are_accepted(modern: CheckedClient, settings: Any) -> None:
     serve(settings, with_flag(find))
     [tool] = modern.list_tools()
     flag = {"type": "boolean", "default": False}
@@ -149,7 +149,7 @@ def test_parameters_that_a_signature_adds_are_taken(modern: CheckedClient, setti
     assert received == [True, ("a", "b", 10)]
 
 
-def test_types_that_a_signature_changes_are_its_own(modern: CheckedClient, settings: Any) -> None:
+def test_types_follow_the_changed_signature(modern: CheckedClient, settings: Any) -> None:
     serve(settings, by_number(find))
     [tool] = modern.list_tools()
     assert tool["inputSchema"]["properties"] == {**FREE, "text": INTEGER}
@@ -263,9 +263,9 @@ def test_literal_strings_are_strings(
     [[int], Never, NoReturn, (int, str), 5, list[[int]], dict[str, [int]], print],  # type: ignore[type-var]
     ids=repr,
 )
-# As sites run, where warnings are no errors.
+# As on a site, warnings are not errors here.
 @pytest.mark.filterwarnings("ignore")
-def test_hints_that_are_no_types_are_refused_by_name(hint: Any, settings: Any) -> None:
+def test_non_type_hints_are_refused_by_name(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint))
     [message] = messages("mcp_bridge.E006")
     assert "the hint of 'value'" in message
@@ -273,7 +273,7 @@ def test_hints_that_are_no_types_are_refused_by_name(hint: Any, settings: Any) -
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("hint", [[int], {"a": int}], ids=repr)
-def test_return_hints_that_are_no_types_are_refused(hint: Any, settings: Any) -> None:
+def test_non_type_return_hints_are_refused(hint: Any, settings: Any) -> None:
     serve(settings, giving(hint, 1))
     assert "the return hint" in messages("mcp_bridge.E006")[0]
 
@@ -283,7 +283,7 @@ def test_functions_that_never_return_have_no_output_schema(settings: Any) -> Non
     assert served("give").output_schema is None
 
 
-def test_an_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -> None:
+def test_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -> None:
     def move(
         from_: Annotated[str, Field(alias="from", description="The old place.")],
         /,
@@ -335,9 +335,7 @@ def test_own_name_of_an_alias_cannot_be_sent(modern: CheckedClient, settings: An
         (Field(alias="other"), "the same name or alias"),
     ],
 )
-def test_aliases_that_name_no_one_parameter_are_refused(
-    alias: Any, why: str, settings: Any
-) -> None:
+def test_ambiguous_or_empty_aliases_are_refused(alias: Any, why: str, settings: Any) -> None:
     def take(value, other):  # type: ignore[no-untyped-def]
         """Take both."""
 
@@ -346,7 +344,7 @@ def test_aliases_that_name_no_one_parameter_are_refused(
     assert why in messages("mcp_bridge.E006")[0]
 
 
-def test_a_field_as_default_is_of_the_parameter(modern: CheckedClient, settings: Any) -> None:
+def test_field_as_default_configures_the_parameter(modern: CheckedClient, settings: Any) -> None:
     def find(
         least: int = Field(gt=3),
         word: str = Field("x", alias="see", description="A word."),

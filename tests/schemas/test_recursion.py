@@ -23,7 +23,7 @@ NODE = {
 
 
 def references(schema: Any) -> set[str]:
-    """Whatever a schema refers to."""
+    """Return all references of a schema."""
     if isinstance(schema, list):
         return {found for each in schema for found in references(each)}
     if not isinstance(schema, dict):
@@ -32,7 +32,7 @@ def references(schema: Any) -> set[str]:
     return own.union(*(references(each) for each in schema.values()))
 
 
-def test_a_type_that_holds_itself_is_referred_to() -> None:
+def test_recursive_type_is_a_reference() -> None:
     schema = input_schema(taking(ex.Node))
     assert schema["properties"] == {"value": {"$ref": "#/$defs/Node"}}
     assert schema["$defs"] == {"Node": NODE}
@@ -56,19 +56,17 @@ def test_a_type_that_holds_itself_is_referred_to() -> None:
     ],
     ids=label,
 )
-def test_definitions_hold_what_is_recursive_and_nothing_else(
-    hint: Any, definitions: set[str]
-) -> None:
+def test_only_recursive_types_are_definitions(hint: Any, definitions: set[str]) -> None:
     for schema in (input_schema(taking(hint)), output_schema(giving(hint, None))):
         assert schema is not None
         Draft202012Validator.check_schema(schema)
         assert set(schema.get("$defs", {})) == definitions
         assert references(schema) == {f"#/$defs/{name}" for name in definitions}
-        # What holds others in many ways does not repeat them.
+        # A type with many references to others does not repeat their definitions.
         assert len(str(schema)) < 1000
 
 
-def test_a_recursive_result_has_an_object_at_its_root() -> None:
+def test_recursive_result_has_an_object_at_its_root() -> None:
     assert output_schema(giving(ex.Node, None)) == {**NODE, "$defs": {"Node": NODE}}
 
 
@@ -82,12 +80,12 @@ def test_a_recursive_result_has_an_object_at_its_root() -> None:
         ({"value": 1, "children": [{"value": 2, "children": [], "more": 1}]}, False),
     ],
 )
-def test_a_recursive_schema_describes_every_level(value: Any, fits: bool) -> None:
+def test_recursive_schema_describes_every_level(value: Any, fits: bool) -> None:
     schema = input_schema(taking(ex.Node))
     assert Draft202012Validator(schema).is_valid({"value": value}) is fits
 
 
-def test_definitions_name_no_module() -> None:
+def test_definitions_do_not_name_modules() -> None:
     class Node(ex.BaseModel):
         """Another class of the same name."""
 

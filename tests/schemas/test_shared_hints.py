@@ -1,4 +1,4 @@
-"""A hint is read once for all tools that have it, and none of them gets what is another one's."""
+"""A hint is read once for all tools that have it, and tools do not affect each other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def told(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize(("one", "other", "of_one", "of_other"), SAME_TO_PYTHON)
-def test_hints_that_python_finds_equal_are_read_apart(
+def test_hints_equal_in_python_are_read_separately(
     one: Any, other: Any, of_one: Any, of_other: Any
 ) -> None:
     assert (told(input_schema(one)), told(input_schema(other))) == (of_one, of_other)
@@ -61,7 +61,7 @@ class Window:
     notes: list[str] = field(default_factory=list)
 
 
-def test_names_defaults_and_texts_are_each_parameters_own() -> None:
+def test_names_defaults_and_texts_are_not_shared() -> None:
     def first(size: int, window: Window | None = None) -> None:
         """
         Do.
@@ -103,7 +103,7 @@ DESCRIBED = {"type": "integer", "maximum": 9, "minimum": 1}
 TEXTS = {"title": "Level", "description": "From 1 to 9."}
 
 
-def test_what_a_field_says_comes_after_a_default_as_pydantic_writes_it() -> None:
+def test_field_keywords_follow_the_default_as_in_pydantic() -> None:
     def first(value: Bounded) -> None: ...
 
     def second(value: Bounded = 4) -> None: ...
@@ -119,7 +119,7 @@ def test_what_a_field_says_comes_after_a_default_as_pydantic_writes_it() -> None
 Defaulted = Annotated[int, Field(default=7)]
 
 
-def test_a_default_in_a_hint_is_not_that_of_a_parameter_with_one_of_its_own() -> None:
+def test_parameter_default_overrides_that_of_the_hint() -> None:
     def own(value: Defaulted = 2) -> None: ...
 
     def hinted(value: Defaulted) -> None: ...
@@ -132,7 +132,7 @@ def test_a_default_in_a_hint_is_not_that_of_a_parameter_with_one_of_its_own() ->
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_arguments_are_held_to_shared_hints_and_to_those_beside_them(times: int) -> None:
+def test_arguments_are_validated_by_shared_and_local_constraints(times: int) -> None:
     def book(window: Window, size: Bounded, again: Window, rest: Defaulted, tags: set[str]) -> None:
         """Book."""
 
@@ -148,7 +148,7 @@ def test_arguments_are_held_to_shared_hints_and_to_those_beside_them(times: int)
 
 
 class Told:
-    """A type that describes itself by what holds when it is asked."""
+    """A type whose schema depends on the time it is read."""
 
     words = "before"
     error: Exception | None = None
@@ -160,7 +160,7 @@ class Told:
         return handler(Literal[cls.words])
 
 
-def test_a_type_is_asked_again_when_the_sources_are_read_again(
+def test_type_is_read_again_with_the_sources(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(settings, taking(Told), giving(Told, "after"))
@@ -174,7 +174,7 @@ def test_a_type_is_asked_again_when_the_sources_are_read_again(
 
 @pytest.mark.parametrize("build", ["lazy", "eager"])
 @pytest.mark.django_db
-def test_a_broken_tool_is_named_by_the_check_and_never_listed(
+def test_broken_tool_is_reported_and_not_listed(
     build: str, settings: Any, user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Told, "error", ValueError("it has no words"))
@@ -190,7 +190,7 @@ def test_a_broken_tool_is_named_by_the_check_and_never_listed(
 
 
 @pytest.mark.parametrize("build", ["lazy", "eager"])
-def test_first_calls_in_several_threads_are_answered_alike(build: str, settings: Any) -> None:
+def test_concurrent_first_calls_have_equal_answers(build: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {"BUILD": build}
 
     def first(window: Window, tags: set[str]) -> Window:

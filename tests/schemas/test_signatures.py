@@ -28,7 +28,7 @@ def quoted(a: int, context: "Context") -> None: ...  # noqa: UP037
 
 
 @pytest.mark.parametrize("function", [plain, optional, old_optional, annotated, quoted])
-def test_the_context_is_no_parameter(function: Any) -> None:
+def test_context_is_not_a_parameter(function: Any) -> None:
     assert input_schema(function) == {
         "type": "object",
         "properties": {"a": INTEGER},
@@ -37,28 +37,28 @@ def test_the_context_is_no_parameter(function: Any) -> None:
     }
 
 
-def test_a_parameter_called_context_is_a_parameter() -> None:
+def test_parameter_called_context_is_a_parameter() -> None:
     assert input_schema(lambda context: None)["properties"] == {"context": {}}
 
 
-def test_what_something_else_fills_is_no_parameter() -> None:
+def test_injected_arguments_are_not_parameters() -> None:
     def function(a: int, rpc: Any) -> None: ...
 
     assert list(input_schema(function, skip=["rpc"])["properties"]) == ["a"]
 
 
-def test_a_target_that_is_no_parameter_is_refused() -> None:
+def test_target_without_a_parameter_is_refused() -> None:
     with pytest.raises(UnsupportedSignature, match="lacks the parameter 'rpc'"):
         Signature.of(plain, skip=["rpc"])
 
 
-def test_a_target_may_be_one_of_any_keywords() -> None:
+def test_target_can_be_an_arbitrary_keyword() -> None:
     def function(**rest: int) -> None: ...
 
     assert Signature.of(function, skip=["rpc"]).hidden == {"rpc"}
 
 
-def test_parameters_may_be_called_what_no_field_may() -> None:
+def test_parameters_can_have_names_illegal_for_fields() -> None:
     def function(schema: int, model_config: int, _private: int, self: int, p0: int) -> None: ...
 
     expected = ["schema", "model_config", "_private", "self", "p0"]
@@ -71,11 +71,11 @@ class Desk:
         return [text]
 
 
-def test_a_bound_method_has_no_self() -> None:
+def test_bound_method_omits_self() -> None:
     assert list(input_schema(Desk().find)["properties"]) == ["text"]
 
 
-def test_a_decorated_function_is_read_through_its_decorator() -> None:
+def test_decorated_function_keeps_its_signature() -> None:
     @functools.wraps(plain)
     def wrapper(*args: Any, **kwargs: Any) -> Any: ...
 
@@ -85,7 +85,7 @@ def test_a_decorated_function_is_read_through_its_decorator() -> None:
 def unresolvable(good: int, bad: Decimal, worse: list[Nowhere]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
-def test_a_hint_that_cannot_be_resolved_takes_any_value_and_spares_the_others() -> None:
+def test_unresolvable_hint_accepts_anything_without_affecting_others() -> None:
     signature = Signature.of(unresolvable)
     assert Inputs(signature).schema["properties"] == {"good": INTEGER, "bad": {}, "worse": {}}
     assert [problem.split(":")[0] for problem in signature.errors] == [
@@ -94,7 +94,7 @@ def test_a_hint_that_cannot_be_resolved_takes_any_value_and_spares_the_others() 
     ]
 
 
-def test_a_hint_that_pydantic_cannot_read_spares_the_others() -> None:
+def test_unreadable_hint_does_not_affect_others() -> None:
     def function(good: int, bad: ex.Opaque, better: str = "x") -> None: ...
 
     inputs = Inputs(Signature.of(function))
@@ -113,7 +113,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("hint", UNREADABLE, ids=label)
-def test_a_hint_that_pydantic_cannot_read_takes_any_value(hint: Any) -> None:
+def test_unreadable_hint_accepts_any_value(hint: Any) -> None:
     inputs = Inputs(Signature.of(taking(hint)))
     assert inputs.schema["properties"] == {"value": {}}
     assert inputs.schema["required"] == ["value"]
@@ -122,14 +122,14 @@ def test_a_hint_that_pydantic_cannot_read_takes_any_value(hint: Any) -> None:
 
 
 @pytest.mark.parametrize("hint", UNREADABLE, ids=label)
-def test_a_result_that_pydantic_cannot_read_promises_nothing(hint: Any) -> None:
+def test_unreadable_result_hint_has_no_schema(hint: Any) -> None:
     outputs = Outputs(Signature.of(giving(hint, None)).returns)
     assert outputs.schema is None
     (problem,) = outputs.errors
     assert problem.startswith("pydantic cannot read the return hint")
 
 
-def test_an_unresolvable_result_promises_nothing() -> None:
+def test_unresolvable_result_hint_has_no_schema() -> None:
     def function() -> Nowhere: ...  # type: ignore[name-defined]  # noqa: F821
 
     assert output_schema(function) is None

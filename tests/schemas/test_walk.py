@@ -25,7 +25,7 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def document(reference: str, keyword: str = "$ref") -> SchemaDocument:
-    """A document whose one property refers to something."""
+    """Return a document whose one property refers to something."""
     return SchemaDocument(
         {
             "$id": "https://example.com/root.json",
@@ -55,7 +55,7 @@ def document(reference: str, keyword: str = "$ref") -> SchemaDocument:
         "#/own/0",
     ],
 )
-def test_a_reference_leads_to_a_schema_of_the_document(reference: str, keyword: str) -> None:
+def test_reference_leads_to_a_schema_of_the_document(reference: str, keyword: str) -> None:
     found = document(reference, keyword)
     (target,) = found.targets(found.root["properties"]["value"]).values()
     assert isinstance(target, dict)
@@ -67,7 +67,7 @@ def test_a_reference_leads_to_a_schema_of_the_document(reference: str, keyword: 
 @pytest.mark.parametrize(
     "reference", ["#gone", "#/$defs/gone", "#/$id", "#/own", "#/own/x", "#/own/5"]
 )
-def test_a_reference_may_lead_nowhere(reference: str) -> None:
+def test_reference_can_be_broken(reference: str) -> None:
     found = document(reference)
     assert (found.external, found.unresolved) == ([], [reference])
     assert found.targets(found.root["properties"]["value"]) == {}
@@ -79,13 +79,13 @@ def test_nothing_is_ever_fetched(reference: str, unreachable: None) -> None:
     assert (found.external, found.unresolved) == ([reference], [])
 
 
-def test_a_pointer_starts_at_the_schema_with_the_nearest_id() -> None:
+def test_pointer_is_relative_to_the_nearest_id() -> None:
     inner = {"$id": "urn:x", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"title": "inner"}}}
     found = SchemaDocument({"properties": {"x": inner}, "$defs": {"a": {"title": "outer"}}})
     assert found.merged(inner["items"])[0] == {"title": "inner"}
 
 
-def test_every_keyword_of_the_dialect_that_holds_schemas_is_known() -> None:
+def test_every_keyword_with_subschemas_is_known() -> None:
     known: dict[str, frozenset[str]] = {"single": SINGLE, "array": LISTED, "object": NAMED}
     holding: dict[str, set[str]] = {kind: set() for kind in known}
     for name in ("applicator", "unevaluated", "content", "core"):
@@ -100,7 +100,7 @@ def test_every_keyword_of_the_dialect_that_holds_schemas_is_known() -> None:
     assert holding == {**known, "object": known["object"] - {"definitions"}}
 
 
-def test_values_that_look_like_schemas_are_none() -> None:
+def test_schema_like_values_are_not_schemas() -> None:
     schema = {
         "properties": {"$ref": {"type": "string"}, "properties": {"type": "string"}},
         "const": {"$ref": "#gone"},
@@ -116,12 +116,12 @@ def test_values_that_look_like_schemas_are_none() -> None:
 @pytest.mark.parametrize(
     "schema", [{"properties": []}, {"allOf": 5}, {"$defs": {"a": {"anyOf": 1}}}]
 )
-def test_a_document_that_is_no_schema_raises(schema: Any) -> None:
+def test_invalid_schema_document_raises(schema: Any) -> None:
     with pytest.raises((TypeError, AttributeError)):
         SchemaDocument(schema)
 
 
-def test_an_older_dialect_is_read_as_far_as_it_goes() -> None:
+def test_older_dialect_is_read_where_compatible() -> None:
     old = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"a": {"items": [{"$ref": "#/definitions/b"}, {"type": "null"}]}},
@@ -132,21 +132,21 @@ def test_an_older_dialect_is_read_as_far_as_it_goes() -> None:
     assert len(found.subschemas) == 5
 
 
-def test_the_number_of_subschemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_subschemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "MOST_READ", 10)
     SchemaDocument({"allOf": [{} for _ in range(9)]})
     with pytest.raises(ValueError, match="more than 10 subschemas"):
         SchemaDocument({"allOf": [{} for _ in range(10)]})
 
 
-def test_a_deep_document_is_read_without_recursion() -> None:
+def test_deep_document_is_read_without_recursion() -> None:
     deep: dict[str, Any] = {"$ref": "#"}
     for _ in range(5000):
         deep = {"items": deep}
     assert len(SchemaDocument(deep).subschemas) == 5001
 
 
-def test_references_in_circles_end() -> None:
+def test_circular_references_terminate() -> None:
     schema = {
         "$ref": "#/$defs/a",
         "$defs": {
@@ -162,11 +162,11 @@ def test_references_in_circles_end() -> None:
 
 
 @pytest.mark.parametrize(("schema", "merged"), [(True, {}), (False, {"not": {}}), ({}, {})])
-def test_a_boolean_is_merged_as_the_object_it_stands_for(schema: Any, merged: Any) -> None:
+def test_boolean_schema_is_merged_as_its_object(schema: Any, merged: Any) -> None:
     assert SchemaDocument({}).merged(schema) == (merged, frozenset())
 
 
-def test_a_part_says_where_it_stands() -> None:
+def test_subschema_has_its_location() -> None:
     schema = {"items": {}, "anyOf": [True], "properties": {"a": {}}, "title": "x"}
     assert [(each.keyword, each.key) for each in subschemas(schema)] == [
         ("items", None),

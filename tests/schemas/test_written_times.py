@@ -67,7 +67,7 @@ TIMES: list[tuple[Any, Any]] = [
 
 
 def formats(schema: Any) -> set[str]:
-    """Every format in a schema."""
+    """Return every format in a schema."""
     if isinstance(schema, list):
         return set().union(*map(formats, schema))
     if not isinstance(schema, dict):
@@ -77,7 +77,7 @@ def formats(schema: Any) -> set[str]:
 
 
 def given(client: CheckedClient, name: str = "give") -> tuple[dict[str, Any], Any]:
-    """The output schema of a tool, and its result, which has to fit it."""
+    """Return the output schema of a tool, and its result, which has to fit it."""
     [tool] = [each for each in client.list_tools() if each["name"] == name]
     answer = client.call_tool(name)
     assert answer["isError"] is False, answer

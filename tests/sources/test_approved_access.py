@@ -1,4 +1,4 @@
-"""An approval is also of who may call a tool, and of where its calls go."""
+"""An approval also covers a tool's access rule and the target of its calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def view(
     fixed: dict[str, Any] | None = None,
     **more: Any,
 ) -> Serve:
-    """A view of Django REST framework, with ``more`` members and options of its mark."""
+    """Return a view of Django REST framework, with ``more`` members and options of its mark."""
     options = {"confirm": True, "name": "wipe", "description": "Wipe.", "destructive": True}
     options |= more.pop("options", {})
 
@@ -90,7 +90,7 @@ def check_other(name: str) -> None:
 
 
 def procedure(auth: Any = None, **options: Any) -> Serve:
-    """A procedure of django-modern-rpc, with its ``auth`` and options of its mark."""
+    """Return a procedure of django-modern-rpc, with its ``auth`` and options of its mark."""
 
     def serve(settings: Any, folder: Path) -> None:
         server = RpcServer(register_system_procedures=False)
@@ -108,7 +108,7 @@ def procedure(auth: Any = None, **options: Any) -> Serve:
 
 
 def operation(auth: Any, at: str = "/drafts") -> Serve:
-    """An operation of django-ninja."""
+    """Return an operation of django-ninja."""
 
     def serve(settings: Any, folder: Path) -> None:
         api = NinjaAPI(urls_namespace="approved")
@@ -125,7 +125,7 @@ def operation(auth: Any, at: str = "/drafts") -> Serve:
 
 
 def document(at: str, server: str = "https://a.example", method: str = "delete") -> Serve:
-    """An operation of another service, with one operationId wherever it is."""
+    """Return an operation of another service, with one operationId wherever it is."""
 
     def serve(settings: Any, folder: Path) -> None:
         name = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -143,7 +143,7 @@ def document(at: str, server: str = "https://a.example", method: str = "delete")
 
 
 def method(service: str, target: str = "localhost:1") -> Serve:
-    """A method of gRPC, under one name whatever its service is."""
+    """Return a method of gRPC, under the same name for every service."""
 
     def serve(settings: Any, folder: Path) -> None:
         tool = 'option (mcp_bridge.tool) = {name: "wipe", confirm: true};'
@@ -232,7 +232,7 @@ CHANGES: dict[str, tuple[Serve, Serve, str, str]] = {
 
 
 @pytest.mark.parametrize(("before", "after", "member", "was"), CHANGES.values(), ids=CHANGES)
-def test_another_rule_or_target_waits_for_approval(
+def test_changed_access_rule_or_target_requires_approval(
     before: Serve,
     after: Serve,
     member: str,
@@ -251,7 +251,7 @@ def test_another_rule_or_target_waits_for_approval(
     assert listed() == ["wipe"]
     approved = ToolSetting.objects.get(name="wipe").approved
     assert approved == canonical_definition(served("wipe"))
-    # The same code is the same definition, in each process.
+    # The definition does not depend on the process.
     before(settings, tmp_path)
     registry.reload()
     assert listed() == ["wipe"]

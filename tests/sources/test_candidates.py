@@ -1,4 +1,4 @@
-"""Operations without a mark, which an administrator may switch on."""
+"""Operations without a mark, which an administrator can enable."""
 
 from __future__ import annotations
 
@@ -75,17 +75,15 @@ def triple(number: int) -> int:
     return 3 * number
 
 
-# What is a candidate.
+# Which operations are candidates.
 
 
-def test_procedures_are_no_candidates_unless_the_site_says_so(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_procedures_are_candidates_only_if_enabled(settings: Any, modern: CheckedClient) -> None:
     serve(settings, double, mcp_tool(read_only=True)(_marked()), EXPOSE="marked")
     assert (candidates(), listed(modern)) == ([], ["marked"])
 
 
-def test_an_option_decides_for_one_source(settings: Any) -> None:
+def test_option_enables_candidates_of_one_source(settings: Any) -> None:
     serve(settings, double, SOURCES={"rpc": {"OPTIONS": {"expose": "marked"}}})
     assert candidates() == []
     serve(settings, double, EXPOSE="marked", SOURCES={"rpc": {"OPTIONS": {"expose": "all"}}})
@@ -103,7 +101,7 @@ def _marked() -> Callable[[], str]:
     return marked
 
 
-def test_a_candidate_is_described_without_being_built(settings: Any) -> None:
+def test_candidate_is_described_without_being_built(settings: Any) -> None:
     serve(settings, double)
     (candidate,) = registry.discovered.candidates.values()
     assert (candidate.source_alias, candidate.name, candidate.is_marked) == ("rpc", "double", False)
@@ -145,7 +143,7 @@ def of_the_site(vat_number: str) -> str: ...
 def with_context(number: int, *, rpc: RpcRequestContext) -> int: ...
 
 
-def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(settings: Any) -> None:
+def test_secret_hidden_or_deprecated_operations_are_not_candidates(settings: Any) -> None:
     server = serve(
         settings,
         *(takes_password, gives_token, login, reset_token, of_the_site, double, pin_article),
@@ -161,11 +159,11 @@ def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(setti
     assert candidates() == ["double", "pin_article", "with_context"]
 
 
-# Off and on.
+# Enabling and disabling.
 
 
 @pytest.mark.parametrize("new_tools", ["enabled", "disabled"])
-def test_a_candidate_is_off_until_it_is_switched_on(
+def test_candidate_is_disabled_until_enabled(
     settings: Any, modern: CheckedClient, new_tools: str
 ) -> None:
     serve(settings, double, triple, _marked(), NEW_TOOLS=new_tools)
@@ -174,9 +172,7 @@ def test_a_candidate_is_off_until_it_is_switched_on(
         modern.call_tool("double", {"number": 2})
 
 
-def test_one_that_is_switched_on_is_served_as_any_tool(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_enabled_candidate_is_served_like_a_tool(settings: Any, modern: CheckedClient) -> None:
     serve(settings, double, triple)
     assert listed(modern) == []
     set_tool("double", chosen=True)
@@ -189,9 +185,7 @@ def test_one_that_is_switched_on_is_served_as_any_tool(
     assert (names(), candidates()) == ([], ["double", "triple"])
 
 
-def test_one_that_is_switched_on_is_in_the_toolset_of_its_source(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_enabled_candidate_joins_its_sources_toolset(settings: Any, modern: CheckedClient) -> None:
     serve(settings, double, _marked(), TOOLSETS={"own": ["source:rpc"], "rest": ["source:api"]})
     set_tool("double", chosen=True)
     assert listed(modern) == ["double"]
@@ -201,17 +195,13 @@ def test_one_that_is_switched_on_is_in_the_toolset_of_its_source(
     assert listed(modern) == []
 
 
-def test_the_row_of_a_tool_whose_mark_is_gone_does_not_switch_it_on(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_unmarked_tool_is_not_enabled_by_its_old_row(settings: Any, modern: CheckedClient) -> None:
     set_tool("double", enabled=True)
     serve(settings, double)
     assert listed(modern) == []
 
 
-def test_a_tool_has_precedence_over_a_candidate_of_its_name(
-    settings: Any, modern: CheckedClient
-) -> None:
+def test_tool_takes_precedence_over_a_candidate(settings: Any, modern: CheckedClient) -> None:
     server = serve(settings, double)
     server.register_procedure(name="twice")(mcp_tool(name="double")(_marked()))
     registry.reload()
@@ -262,14 +252,14 @@ def own(settings: Any) -> Iterator[type[OwnSource]]:
 
 
 class OfferingSource(OwnSource):
-    """A source of candidates alone."""
+    """A source with only candidates."""
 
     def tools(self) -> Sequence[Tool]:
         return self.unmarked()
 
 
 class EmptySource(OfferingSource):
-    """A source of nothing."""
+    """An empty source."""
 
     def unmarked(self) -> Sequence[Tool]:
         return []
@@ -294,7 +284,7 @@ def test_default_sources_are_silent_beside_candidates(
     assert len(messages("mcp_bridge.W012")) == told
 
 
-def test_only_those_that_are_switched_on_are_built_and_once(
+def test_only_enabled_candidates_are_built_once(
     own: type[OwnSource], modern: CheckedClient
 ) -> None:
     set_tool("two", chosen=True)
@@ -306,7 +296,7 @@ def test_only_those_that_are_switched_on_are_built_and_once(
 
 
 @pytest.mark.parametrize("raised", [OperationalError("no such table: x"), KeyError("x")])
-def test_one_that_cannot_be_built_is_a_warning_and_tried_again(
+def test_unbuildable_candidate_is_a_warning_and_is_retried(
     own: type[OwnSource], modern: CheckedClient, raised: Exception
 ) -> None:
     own.raises.append(raised)
@@ -318,7 +308,7 @@ def test_one_that_cannot_be_built_is_a_warning_and_tried_again(
     )
     assert not [each for each in registry.discovered.messages if each.level >= checks.ERROR]
     own.raises.clear()
-    # Not at once, since each attempt may take long.
+    # Not immediately, because an attempt may take long.
     deadline = time.monotonic() + 5
     while listed(modern) != ["marked", "two"]:
         assert time.monotonic() < deadline
@@ -327,7 +317,7 @@ def test_one_that_cannot_be_built_is_a_warning_and_tried_again(
     assert len(own.built) == 2
 
 
-def test_one_whose_schema_has_a_secret_is_not_served(
+def test_candidate_with_a_secret_schema_is_not_served(
     own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nested = {"sent": {"type": "array", "items": {"properties": {"api_key": {}}}}}
@@ -340,7 +330,7 @@ def test_one_whose_schema_has_a_secret_is_not_served(
     )
 
 
-def test_one_that_takes_a_secret_is_not_served(
+def test_candidate_taking_a_secret_is_not_served(
     own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As pydantic writes a SecretStr.
@@ -352,7 +342,7 @@ def test_one_that_takes_a_secret_is_not_served(
     assert "it takes or returns a secret, 'word'" in message
 
 
-def test_one_that_is_gone_is_said(own: type[OwnSource], modern: CheckedClient) -> None:
+def test_missing_candidate_is_a_warning(own: type[OwnSource], modern: CheckedClient) -> None:
     set_tool("three", chosen=True)
     assert listed(modern) == ["marked"]
     (message,) = messages("mcp_bridge.W090")
@@ -368,7 +358,7 @@ def printed(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_the_command_prints_candidates_and_builds_none(own: type[OwnSource]) -> None:
+def test_command_prints_candidates_without_building_them(own: type[OwnSource]) -> None:
     assert printed("--candidates") == (
         "one\n    source: own\n    access: authenticated users\n"
         "two\n    source: own\n    access: authenticated users\n"
@@ -381,7 +371,7 @@ def test_the_command_prints_candidates_and_builds_none(own: type[OwnSource]) -> 
     assert "2 candidates, 1 of them enabled in the admin." in text
 
 
-def test_the_command_gives_them_as_json(settings: Any) -> None:
+def test_command_prints_candidates_as_json(settings: Any) -> None:
     serve(settings, double)
     (described,) = json.loads(printed("--candidates", "--json"))
     assert described.pop("source").startswith("tests/sources/test_candidates.py:")
@@ -396,9 +386,7 @@ def test_the_command_gives_them_as_json(settings: Any) -> None:
     }
 
 
-def test_a_person_who_asks_why_a_tool_is_missing_is_told_of_candidates(
-    own: type[OwnSource], user: Any
-) -> None:
+def test_explaining_a_missing_tool_mentions_candidates(own: type[OwnSource], user: Any) -> None:
     assert (why_missing("one", user) or "").startswith("It is a candidate, disabled until")
     own.raises.append(ValueError("It has no table."))
     set_tool("one", chosen=True)
@@ -407,7 +395,7 @@ def test_a_person_who_asks_why_a_tool_is_missing_is_told_of_candidates(
     )
 
 
-def test_the_source_of_the_page_gives_candidates(
+def test_documented_source_yields_candidates(
     settings: Any, modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = ModuleType("mysite")
@@ -421,14 +409,14 @@ def test_the_source_of_the_page_gives_candidates(
     assert (candidates(), listed(modern)) == ([], [])
 
 
-# Several processes, and databases that are not there.
+# Several processes, and missing databases.
 
 
-def test_a_switch_in_another_process_takes_effect(
+def test_enabling_in_another_process_takes_effect(
     own: type[OwnSource], modern: CheckedClient
 ) -> None:
     assert listed(modern) == ["marked"]
-    # Without the signals of this process, as another one has written it.
+    # Bypasses this process's signals, as a write by another process would.
     rows = QuerySet(ToolSetting)
     rows.bulk_create([ToolSetting(name="one", chosen=True)])
     QuerySet(Generation).filter(pk=1).update(value="another")
@@ -456,7 +444,7 @@ def test_checks_without_the_tables_warn_and_do_not_fail(own: type[OwnSource]) ->
         rename("elsewhere", table)
 
 
-def test_sites_without_candidates_ask_no_more_of_the_database(
+def test_sites_without_candidates_send_no_extra_queries(
     settings: Any, modern: CheckedClient
 ) -> None:
     serve(settings, mcp_tool(_marked()), EXPOSE="marked")

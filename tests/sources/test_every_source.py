@@ -1,4 +1,4 @@
-"""Whatever a tool is made of, it is listed, called, refused, recorded and confirmed alike."""
+"""Tools of every source are listed, called, refused, recorded and confirmed in the same way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLIC = ["broken", "count", "missing", "wipe"]
 
 @pytest.fixture(params=EVERY, autouse=True)
 def offer(request: pytest.FixtureRequest, settings: Any) -> Iterator[Any]:
-    """One source that offers the tools, and the asynchronous view where a test asks for it."""
+    """One source that offers the tools, and the asynchronous view if a test requests it."""
     module = import_module(f"tests.sources.offers.{request.param}")
     asynchronous = "asynchronous" in request.fixturenames
     asynchronous = asynchronous and request.getfixturevalue("asynchronous")
@@ -54,7 +54,7 @@ def refused(client: CheckedClient, tool: str, **arguments: Any) -> str:
 
 
 def last_error() -> str:
-    """Why the last call on record failed or was refused."""
+    """Return the recorded reason of the last failed or refused call."""
     flush()
     return ToolCallRecord.objects.latest("pk").error_code
 
@@ -74,14 +74,14 @@ def test_tools_are_listed_and_called(client: CheckedClient, user: Any, asynchron
     assert json.loads(made.arguments) == {"number": 3}
 
 
-def test_the_value_is_structured_where_the_revision_has_that(modern: CheckedClient) -> None:
+def test_results_are_structured_if_the_revision_supports_it(modern: CheckedClient) -> None:
     assert modern.call_tool("count", {"number": 3})["structuredContent"] == {
         "number": 3,
         "user": "ada",
     }
 
 
-def test_hints_are_told(modern: CheckedClient) -> None:
+def test_hints_are_listed(modern: CheckedClient) -> None:
     tools = {each["name"]: each.get("annotations", {}) for each in modern.list_tools()}
     assert tools["count"]["readOnlyHint"] is True
     assert tools["wipe"]["destructiveHint"] is True
@@ -98,7 +98,7 @@ def test_hints_are_told(modern: CheckedClient) -> None:
         ({"number": 3, "extra": 1}, "/extra"),
     ],
 )
-def test_wrong_arguments_are_refused_by_their_place(
+def test_invalid_argument_is_refused_with_its_place(
     arguments: dict[str, Any], where: str, modern: CheckedClient
 ) -> None:
     result = modern.call_tool("count", arguments)
@@ -107,19 +107,19 @@ def test_wrong_arguments_are_refused_by_their_place(
     assert record().error_code == "invalid"
 
 
-def test_all_wrong_arguments_are_told_at_once(modern: CheckedClient) -> None:
+def test_all_invalid_arguments_are_reported_at_once(modern: CheckedClient) -> None:
     text = text_of(modern.call_tool("count", {"number": 0, "extra": 1}))
     assert "/number" in text
     assert "/extra" in text
 
 
-def test_wrong_arguments_change_nothing(modern: CheckedClient) -> None:
+def test_invalid_arguments_change_nothing(modern: CheckedClient) -> None:
     for arguments in ({}, {"name": 5}, {"name": "all", "more": 1}):
         assert modern.call_tool("wipe", arguments)["isError"]
     assert RUNS == []
 
 
-def test_its_own_error_is_told(client: CheckedClient) -> None:
+def test_tool_error_is_returned(client: CheckedClient) -> None:
     result = client.call_tool("missing")
     assert result["isError"]
     assert text_of(result) == MISSING
@@ -127,9 +127,7 @@ def test_its_own_error_is_told(client: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_an_error_of_the_sites_own_code_is_not_told(
-    modern: CheckedClient, asynchronous: bool
-) -> None:
+def test_unexpected_error_is_hidden(modern: CheckedClient, asynchronous: bool) -> None:
     result = modern.call_tool("broken")
     assert result["isError"]
     assert SECRET not in json.dumps(result)
@@ -137,18 +135,18 @@ def test_an_error_of_the_sites_own_code_is_not_told(
     assert record().outcome == "failed"
 
 
-def test_a_permission_hides_a_tool_from_those_who_lack_it(client: CheckedClient, user: Any) -> None:
+def test_tool_is_hidden_without_its_permission(client: CheckedClient, user: Any) -> None:
     text = refused(client, "guarded", number=3)
     assert text == refused(client, "nothing", number=3).replace("nothing", "guarded")
     user.user_permissions.add(Permission.objects.get(codename="view_user"))
-    # Django keeps the permissions of a user that has been read.
+    # Django caches the permissions on a user object.
     user = type(user).objects.get(pk=user.pk)
     client = CheckedClient(user=user, revision=client.revision.version)
     assert names(client) == sorted([*PUBLIC, "guarded"])
     assert json.loads(text_of(client.call_tool("guarded", {"number": 5})))["number"] == 5
 
 
-def test_the_administrator_says_for_whom_it_is(modern: CheckedClient, user: Any) -> None:
+def test_administrator_can_restrict_a_tool_to_groups(modern: CheckedClient, user: Any) -> None:
     editors = Group.objects.create(name="editors")
     set_tool("count", restricted=True).groups.add(editors)
     assert "count" not in names(modern)
@@ -156,13 +154,13 @@ def test_the_administrator_says_for_whom_it_is(modern: CheckedClient, user: Any)
     assert modern.call_tool("count", {"number": 1})["structuredContent"]["number"] == 1
 
 
-def test_the_administrator_switches_it_off(client: CheckedClient) -> None:
+def test_administrator_can_disable_a_tool(client: CheckedClient) -> None:
     set_tool("count", enabled=False)
     assert "count" not in names(client)
     assert "count" in refused(client, "count", number=1)
 
 
-def test_the_administrator_says_how_often(modern: CheckedClient) -> None:
+def test_administrator_can_limit_the_rate(modern: CheckedClient) -> None:
     set_tool("count", rate="1/min")
     assert not modern.call_tool("count", {"number": 1}).get("isError")
     result = modern.call_tool("count", {"number": 1})
@@ -170,7 +168,7 @@ def test_the_administrator_says_how_often(modern: CheckedClient) -> None:
     assert last_error() == "throttled"
 
 
-def test_a_changed_definition_waits_for_approval(modern: CheckedClient, settings: Any) -> None:
+def test_changed_definition_requires_approval(modern: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "APPROVE_DESTRUCTIVE": True}
     assert "wipe" in names(modern)
     other = json.dumps({**json.loads(canonical_definition(served("wipe"))), "title": "Before"})
@@ -181,7 +179,7 @@ def test_a_changed_definition_waits_for_approval(modern: CheckedClient, settings
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_a_person_agrees_to_its_calls(user: Any, asynchronous: bool) -> None:
+def test_calls_can_require_confirmation(user: Any, asynchronous: bool) -> None:
     set_tool("wipe", confirm=True)
     client = CheckedClient(user=user, capabilities=FORM)
     params = {"name": "wipe", "arguments": {"name": "all"}}

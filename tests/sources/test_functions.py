@@ -34,7 +34,7 @@ from typing import Any
 from mcp_bridge import Context, ToolError, mcp_tool, mcp_toolset
 """
 
-# Makes an app of a name, installs it, and writes modules of it, by their names.
+# Creates and installs an app with this name and writes the modules given by name.
 MakeApp = Callable[..., None]
 
 
@@ -61,7 +61,7 @@ def app(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def may(user: Any, *permissions: str) -> Any:
-    """The user with these permissions, read anew."""
+    """Return the user with these permissions, reloaded from the database."""
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return type(user).objects.get(pk=user.pk)
 
@@ -116,7 +116,7 @@ ORDERS = """
 """
 
 
-def test_a_marked_function_of_an_app_is_a_tool_without_being_registered(app: MakeApp) -> None:
+def test_marked_functions_of_apps_are_tools(app: MakeApp) -> None:
     app(mcp_tools=STOCK)
     client = CheckedClient()
     (tool,) = client.list_tools()
@@ -129,7 +129,7 @@ def test_a_marked_function_of_an_app_is_a_tool_without_being_registered(app: Mak
 
 
 @pytest.mark.parametrize("directory", ["/", "/tmp"])
-def test_where_a_tool_is_defined_is_said_without_where_the_site_is(
+def test_source_location_is_relative_to_the_site(
     app: MakeApp, monkeypatch: pytest.MonkeyPatch, directory: str
 ) -> None:
     monkeypatch.chdir(directory)
@@ -164,14 +164,14 @@ def test_functions_are_called_refused_and_recorded_at_every_revision(
     ]
 
 
-def test_each_call_of_a_method_has_an_instance_of_its_own(app: MakeApp, user: Any) -> None:
+def test_each_method_call_has_a_new_instance(app: MakeApp, user: Any) -> None:
     app(mcp_tools=ORDERS)
     client = CheckedClient(user=may(user, "view_user"))
     said = [text_of(client.call_tool("order_status", {"number": 5})) for _ in range(2)]
     assert said == ["5 of ada, 1", "5 of ada, 2"]
 
 
-def test_permissions_of_class_and_method_add_up(app: MakeApp, user: Any) -> None:
+def test_permissions_of_class_and_method_are_combined(app: MakeApp, user: Any) -> None:
     app(mcp_tools=ORDERS)
     named = ["order_hours", "order_kind", "order_status"]
     for granted, found in (
@@ -196,7 +196,7 @@ def test_methods_are_served_under_asgi(app: MakeApp, user: Any, settings: Any) -
     assert text_of(client.call_tool("order_status", {"number": 3})) == "3 of ada, 2"
 
 
-def test_what_is_only_imported_is_no_second_tool(app: MakeApp) -> None:
+def test_imported_function_is_one_tool(app: MakeApp) -> None:
     app(
         other=STOCK,
         mcp_tools="""
@@ -220,12 +220,12 @@ def test_what_is_only_imported_is_no_second_tool(app: MakeApp) -> None:
     assert names() == ["own"]
 
 
-def test_a_package_has_what_it_takes_from_below_itself(app: MakeApp) -> None:
+def test_package_can_import_tools_from_its_submodules(app: MakeApp) -> None:
     app(**{"mcp_tools/__init__": "from .inner import stock", "mcp_tools/inner": STOCK})
     assert names() == ["stock"]
 
 
-def test_functions_that_are_not_exposed_or_deprecated_are_none(app: MakeApp) -> None:
+def test_unexposed_or_deprecated_functions_are_not_tools(app: MakeApp) -> None:
     app(
         mcp_tools="""
         @mcp_tool(exposed=False)
@@ -243,7 +243,7 @@ def test_functions_that_are_not_exposed_or_deprecated_are_none(app: MakeApp) -> 
     assert names() == []
 
 
-def test_a_broken_module_takes_no_other_with_it(app: MakeApp) -> None:
+def test_broken_module_does_not_affect_others(app: MakeApp) -> None:
     app("broken", mcp_tools="\n1 / 0\n")
     app("shop", mcp_tools=STOCK)
     assert names() == ["stock"]
@@ -300,14 +300,14 @@ class Desk:
         (SELFLESS, "it lacks the parameter 'self', which the server fills"),
     ],
 )
-def test_what_can_be_no_tool_is_an_error_that_says_why(app: MakeApp, text: str, told: str) -> None:
+def test_unsupported_functions_are_errors_with_a_reason(app: MakeApp, text: str, told: str) -> None:
     app(mcp_tools=dedent(STOCK) + text)
     (message,) = messages("mcp_bridge.E006")
     assert told in message
     assert names() == ["stock"]
 
 
-def test_classes_that_take_no_questions_may_stand_beside_toolsets(app: MakeApp) -> None:
+def test_unusual_classes_are_ignored_beside_toolsets(app: MakeApp) -> None:
     app(
         mcp_tools=dedent(STOCK)
         + dedent(
@@ -335,7 +335,7 @@ def test_classes_that_take_no_questions_may_stand_beside_toolsets(app: MakeApp) 
     assert names() == ["desk_hours", "stock"]
 
 
-def test_marked_methods_of_a_class_without_a_mark_are_warned_of(app: MakeApp) -> None:
+def test_marked_methods_of_unmarked_classes_are_warnings(app: MakeApp) -> None:
     app(
         mcp_tools="""
         class Base:
@@ -358,7 +358,7 @@ def test_marked_methods_of_a_class_without_a_mark_are_warned_of(app: MakeApp) ->
     assert message.startswith("Lost (shop.mcp_tools) has methods with @mcp_tool")
 
 
-def test_an_init_that_raises_is_an_error_of_the_call(app: MakeApp) -> None:
+def test_init_that_raises_fails_the_call(app: MakeApp) -> None:
     app(
         mcp_tools="""
         @mcp_toolset(public=True, prefix="")
@@ -398,7 +398,7 @@ def test_modules_and_a_prefix_are_options(
         ({"modules": ["json"]}, "W012", "no function in json is marked"),
     ],
 )
-def test_options_that_are_wrong_are_said(
+def test_invalid_options_are_errors(
     settings: Any, options: dict[str, Any], id: str, told: str
 ) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"own": {"BACKEND": FUNCTIONS, "OPTIONS": options}}}
@@ -406,9 +406,7 @@ def test_options_that_are_wrong_are_said(
     assert told in message
 
 
-def test_a_source_without_tools_is_a_finding_where_somebody_names_it(
-    app: MakeApp, settings: Any
-) -> None:
+def test_configured_source_without_tools_is_a_warning(app: MakeApp, settings: Any) -> None:
     assert len(messages("mcp_bridge.W012")) == 1
     app(mcp_tools=STOCK)
     assert messages("mcp_bridge.W012") == []
@@ -416,7 +414,7 @@ def test_a_source_without_tools_is_a_finding_where_somebody_names_it(
     assert len(messages("mcp_bridge.W012")) == 1
 
 
-def test_marks_on_functions_elsewhere_are_said_to_be_lost(app: MakeApp) -> None:
+def test_marks_outside_tool_modules_are_warnings(app: MakeApp) -> None:
     app(mcp_tools="from . import views", views="@mcp_tool\ndef lost() -> None: ...")
     assert names() == []
     (message,) = [each for each in checks.run_checks() if each.id == "mcp_bridge.W034"]
@@ -434,7 +432,7 @@ TOOLSET = """
 
 
 def warned(id: str) -> list[str]:
-    """The texts of a check."""
+    """Return the texts of a check."""
     return [str(each.msg) for each in checks.run_checks() if each.id == f"mcp_bridge.{id}"]
 
 
@@ -452,7 +450,7 @@ def warned(id: str) -> list[str]:
         ({"own": {"OPTIONS": {"servers": []}}}, STOCK, []),
     ],
 )
-def test_marks_that_no_source_reads_are_a_check(
+def test_unread_marks_are_reported_by_a_check(
     sources: Any, module: str, named: list[str], app: MakeApp, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"SOURCES": sources}
@@ -482,13 +480,13 @@ class Nothing(Source):
         "@mcp_tool(deprecated=True)\ndef f() -> None: ...",
     ],
 )
-def test_marks_that_a_source_has_found_are_not_lost(module: str, app: MakeApp) -> None:
+def test_marks_found_by_a_source_are_not_reported(module: str, app: MakeApp) -> None:
     app(mcp_tools=f"import re\n{module}")
     assert names() == []
     assert warned("W034") == []
 
 
-def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any) -> None:
+def test_example_of_the_page_works(app: MakeApp, user: Any) -> None:
     app(mcp_tools=block("sources/functions", "class OrderTools").replace("from __future__", ""))
     client = CheckedClient(user=may(user, "view_user", "change_user"))
     named = [each["name"] for each in client.list_tools()]
@@ -504,7 +502,7 @@ def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any)
     assert not client.call_tool("order_cancel", {"number": 1})["isError"]
 
 
-def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None:
+def test_namespace_of_the_page_works(settings: Any) -> None:
     names_there = run("sources/functions", "RpcNamespace()")
     server = RpcServer()
     server.register_namespace(names_there["articles"], "articles")
@@ -529,14 +527,14 @@ def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None
         ({"public": True, "scopes": "a"}, ValueError, r"mcp_toolset\(public=True\)"),
     ],
 )
-def test_options_of_a_toolset_are_checked_where_they_are_written(
+def test_toolset_options_are_checked_by_the_decorator(
     options: dict[str, Any], error: type[Exception], told: str
 ) -> None:
     with pytest.raises(error, match=told):
         mcp_toolset(**options)
 
 
-def test_marks_say_what_they_mark() -> None:
+def test_marks_refuse_unsupported_objects() -> None:
     with pytest.raises(TypeError, match="marks classes"):
         mcp_toolset(len)  # type: ignore[type-var]
     with pytest.raises(TypeError, match="marks an RpcNamespace"):
@@ -546,7 +544,7 @@ def test_marks_say_what_they_mark() -> None:
 # Namespaces.
 
 
-def test_a_marked_namespace_makes_tools_of_all_of_its_procedures(settings: Any, user: Any) -> None:
+def test_marked_namespace_makes_all_procedures_tools(settings: Any, user: Any) -> None:
     namespace, server = RpcNamespace(), RpcServer()
 
     @namespace.register_procedure
@@ -587,7 +585,7 @@ def test_a_marked_namespace_makes_tools_of_all_of_its_procedures(settings: Any, 
     assert served("articles_change").annotations == {"readOnlyHint": False}
 
 
-def test_a_procedure_that_contradicts_its_namespace_is_withheld(settings: Any) -> None:
+def test_procedure_conflicting_with_its_namespace_is_withheld(settings: Any) -> None:
     namespace, server = RpcNamespace(), RpcServer()
 
     @namespace.register_procedure

@@ -1,4 +1,4 @@
-"""What an installed package has wrong is a warning, with the text of the site's own error."""
+"""A fault of an installed package is a warning with the text of the error in a site's own code."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ no_server = object()
 
 
 def wrapped(view: Any) -> Any:
-    """A decorator as people write them."""
+    """Return a decorator as people write them."""
 
     @functools.wraps(view)
     def inner(request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -87,7 +87,7 @@ def test_every_server_of_the_urlconf_is_found(modern: CheckedClient, settings: A
     assert modern.call_tool("two")["structuredContent"] == {"result": 2}
 
 
-def test_a_site_without_a_server_has_no_tools(modern: CheckedClient, settings: Any) -> None:
+def test_site_without_a_server_has_no_tools(modern: CheckedClient, settings: Any) -> None:
     route(settings)
     assert modern.list_tools() == []
     assert modern.post("tools/list")["tools"] == []
@@ -98,9 +98,7 @@ def source(**options: Any) -> dict[str, Any]:
     return {"BACKEND": backend, "OPTIONS": options}
 
 
-def test_named_servers_are_served_instead_of_those_of_the_urlconf(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_named_servers_replace_those_of_the_urlconf(modern: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {
         "SOURCES": {"rpc": source(servers=["tests.sources.test_sources.second"])}
     }
@@ -120,13 +118,13 @@ def test_prefixes_keep_servers_apart(settings: Any) -> None:
     assert names() == ["a_one", "b_one"]
 
 
-def test_prefix_is_put_before_a_name_given_by_hand_too(settings: Any) -> None:
+def test_prefix_applies_to_explicit_names(settings: Any) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"rpc": source(prefix="a_")}}
     serve(settings, giving(int, 1), name="by_hand")
     assert names() == ["a_by_hand"]
 
 
-def test_two_servers_that_share_a_namespace_offer_it_once(settings: Any) -> None:
+def test_shared_namespace_is_offered_once(settings: Any) -> None:
     namespace = RpcNamespace()
     namespace.register_procedure(one)
     servers = RpcServer(), RpcServer()
@@ -136,7 +134,7 @@ def test_two_servers_that_share_a_namespace_offer_it_once(settings: Any) -> None
     assert names() == ["shared_one"]
 
 
-def test_one_function_may_be_several_tools(settings: Any) -> None:
+def test_one_function_can_be_several_tools(settings: Any) -> None:
     server = RpcServer()
     for name in ("a", "b.c"):
         server.register_procedure(one, name=name)
@@ -148,7 +146,7 @@ def test_one_function_may_be_several_tools(settings: Any) -> None:
     ("style", "expected"),
     [("underscore", ["user_profiles_get"]), ("dotted", ["user_profiles.get"])],
 )
-def test_name_is_the_procedure_s_in_the_style_of_the_site(
+def test_name_is_the_procedures_in_the_configured_style(
     style: str, expected: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"TOOL_NAME_STYLE": style}
@@ -159,7 +157,7 @@ def test_name_is_the_procedure_s_in_the_style_of_the_site(
     assert modern.call_tool(expected[0])["structuredContent"] == {"result": 1}
 
 
-def test_a_namespace_without_a_name_adds_nothing_to_names(settings: Any) -> None:
+def test_unnamed_namespace_adds_no_prefix(settings: Any) -> None:
     server, namespace = RpcServer(), RpcNamespace()
     namespace.register_procedure(one)
     server.register_namespace(namespace)
@@ -193,7 +191,7 @@ NEVER: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "registration"), NEVER)
-def test_procedures_that_are_never_tools(
+def test_some_procedures_are_never_tools(
     function: Any, registration: dict[str, Any], modern: CheckedClient, settings: Any
 ) -> None:
     server = RpcServer()
@@ -219,14 +217,14 @@ def test_procedures_that_are_never_tools(
         "tests.support.site.add",
     ],
 )
-def test_only_the_very_name_of_a_tool_calls_it(name: str, legacy: CheckedClient) -> None:
+def test_tool_name_must_match_exactly(name: str, legacy: CheckedClient) -> None:
     site.CALLS.clear()
     with pytest.raises(MCPError, match="Unknown tool"):
         legacy.call_tool(name, {"a": 1})
     assert site.CALLS == []
 
 
-def test_a_server_that_speaks_no_json_has_no_tools(settings: Any) -> None:
+def test_server_without_json_has_no_tools(settings: Any) -> None:
     server = server_of(one, supported_protocol=Protocol.XML_RPC)
     route(settings, path("rpc", server.view))
     assert names() == []
@@ -255,7 +253,7 @@ BROKEN: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "registration"), BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_procedure_does_not_break_the_others(
+def test_broken_procedure_does_not_affect_others(
     function: Any, registration: dict[str, Any], modern: CheckedClient, settings: Any
 ) -> None:
     server = server_of(one)
@@ -269,7 +267,7 @@ def test_a_broken_procedure_does_not_break_the_others(
     assert all("tests" in message or "functools" in message for message in reported)
 
 
-def test_of_two_tools_with_one_name_none_is_served(modern: CheckedClient, settings: Any) -> None:
+def test_tools_with_the_same_name_are_not_served(modern: CheckedClient, settings: Any) -> None:
     server = server_of(one)
     server.register_procedure(two, name="a.b")
     server.register_procedure(one, name="a_b")
@@ -279,7 +277,7 @@ def test_of_two_tools_with_one_name_none_is_served(modern: CheckedClient, settin
         modern.call_tool("a_b")
 
 
-def test_procedure_gets_the_real_request_and_server(modern: CheckedClient) -> None:
+def test_procedure_receives_the_real_request_and_server(modern: CheckedClient) -> None:
     result = modern.call_tool("for_ada", {"word": "given"})
     assert result["structuredContent"] == {"result": "given: ada's own"}
 
@@ -290,21 +288,21 @@ def test_names_of_modules_and_files_are_not_listed(modern: CheckedClient) -> Non
     assert not [word for word in ("tests", "site.py", "mcp_bridge.sources") if word in listed]
 
 
-def test_a_tool_may_require_a_capability_of_the_client(user: Any) -> None:
+def test_tool_can_require_a_client_capability(user: Any) -> None:
     client = CheckedClient(user=user, capabilities={"sampling": {}})
     assert client.call_tool("needs_sampling")["structuredContent"] == {"result": "sampled"}
     with pytest.raises(MCPError, match="-32021"):
         CheckedClient(user=user).call_tool("needs_sampling")
 
 
-def test_a_tool_defined_elsewhere_says_in_which_file(settings: Any) -> None:
+def test_imported_tool_names_its_file(settings: Any) -> None:
     scope: dict[str, Any] = {}
     exec(compile("def far() -> int:\n    'Far.'\n    return 1", "/elsewhere/far.py", "exec"), scope)
     serve(settings, scope["far"])
     assert served("far").source == "far.py:1"
 
 
-def test_tools_say_where_they_are_defined(settings: Any) -> None:
+def test_tools_have_a_source_location(settings: Any) -> None:
     route(settings, path("rpc", first.view))
     assert served("one").source == f"tests/sources/test_sources.py:{one.__code__.co_firstlineno}"
 
@@ -330,20 +328,20 @@ def tools_module(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, ["one"]),
         ({"own": OWN}, ["one", "three"]),
         ({"own": {**OWN, "OPTIONS": {**OWN["OPTIONS"], "prefix": "a_"}}}, ["a_three", "one"]),
-        # OPTIONS alone keep the default source's BACKEND.
+        # OPTIONS without BACKEND keep the default source's BACKEND.
         ({"functions": {"OPTIONS": OWN["OPTIONS"]}}, ["one", "three"]),
         ({"functions": OWN, "rpc": {"OPTIONS": {"prefix": "b_"}}}, ["b_one", "three"]),
         ({"own": OWN, "rpc": None}, ["three"]),
         ({"functions": None}, ["one"]),
         ({"own": OWN, "functions": None, "rpc": None}, ["three"]),
         ({"functions": None, "rpc": None}, []),
-        # Read by two sources alike.
+        # Two sources read the same module.
         ({"own": OWN, "functions": OWN}, ["one", "three"]),
         ({"again": {"OPTIONS": {"servers": [f"{__name__}.first"]}}}, ["one"]),
         ({"named": {"OPTIONS": {"servers": [f"{__name__}.second"]}}}, ["one", "two"]),
     ],
 )
-def test_sources_of_the_setting_add_to_the_default_ones(
+def test_configured_sources_extend_the_defaults(
     sources: Any, found: list[str], settings: Any, tools_module: None
 ) -> None:
     settings.MCP_BRIDGE = {"SOURCES": sources}

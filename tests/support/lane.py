@@ -20,11 +20,11 @@ ELSEWHERE = {
     "test_oversized_body_is_not_read",
     "test_interrupted_body_is_refused",
     "test_body_in_chunks_is_read_to_its_limit",
-    # The thread of a request under WSGI, and Django's handler, in which a coroutine ends more.
+    # The thread of a request under WSGI, and Django's handler where a coroutine ends more.
     "test_nothing_that_a_tool_raises_ends_the_thread_of_its_request",
     # Two threads of requests at once, which a SQLite database in memory cannot serve.
     "test_calls_can_wait_for_each_other_on_one_loop",
-    # Effects of the site's middleware, and the text of mcp_doctor on it.
+    # What the site's middleware does, and what mcp_doctor says of it.
     "test_a_middleware_is_in_the_way",
     "test_origin_is_compared_with_the_middlewares_host",
     "test_middlewares_attributes_and_a_few_headers_reach_the_view",
@@ -34,7 +34,7 @@ ELSEWHERE = {
     # Counts Python's calls, those of an event loop among them.
     "test_hidden_tool_takes_the_work_of_an_unknown_name",
     # Counts the modules of a call, those that make the lane for each request of a test among them.
-    "test_a_call_goes_through_few_modules",
+    "test_call_passes_few_modules",
 }
 
 

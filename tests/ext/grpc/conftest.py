@@ -12,7 +12,7 @@ import pytest
 from mcp_bridge.testing.serving import route
 from tests.support.protobuf import serving
 
-# Serves methods of a descriptor set, and sets SOURCES to it; options of the source by name.
+# Serves the methods of a descriptor set and sets SOURCES to it, with options of the source.
 Offer = Callable[..., None]
 SOURCE = "mcp_bridge.ext.grpc.GRPCSource"
 

@@ -38,7 +38,7 @@ def count(request: Any, sent: Any, context: Any) -> Iterator[Any]:
 
 
 def told(name: str, **arguments: Any) -> str:
-    """What a model reads of a call that fails."""
+    """Return the error text that a model reads after a failed call."""
     result = CheckedClient().call_tool(name, arguments)
     assert result["isError"], result
     return text_of(result)

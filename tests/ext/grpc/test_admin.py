@@ -17,7 +17,7 @@ NAMED = '(Everything) { option (mcp_bridge.tool) = {name: "of", read_only: true}
 DATA = compiled(EVERY.replace("(Everything);", NAMED))
 
 
-def test_a_message_with_fields_of_every_type_is_tried(offer: Offer, settings: Any) -> None:
+def test_message_with_fields_of_every_type_is_tried(offer: Offer, settings: Any) -> None:
     offer(DATA, {"Of": lambda request, sent, context: request})
     route(settings, path("admin/", admin.site.urls))
     administrator = Administrator()

@@ -33,7 +33,7 @@ from tests.support.serving import served
 
 
 def failing(code: grpc.StatusCode, text: str, *details: Any) -> Any:
-    """A method that fails so."""
+    """Return a method that fails with a status code and a text."""
 
     def fail(request: Any, sent: Any, context: Any) -> Any:
         if not details:
@@ -46,7 +46,7 @@ def failing(code: grpc.StatusCode, text: str, *details: Any) -> Any:
     return fail
 
 
-def test_a_stream_is_a_list(offer: Offer) -> None:
+def test_stream_is_a_list(offer: Offer) -> None:
     offer(DATA, {"Count": count})
     assert structured("echo_count", number=3) == {
         "result": [{}, {"number": 1}, {"number": 2}],
@@ -54,7 +54,7 @@ def test_a_stream_is_a_list(offer: Offer) -> None:
     }
 
 
-def test_a_stream_is_cut_and_cancelled(offer: Offer) -> None:
+def test_stream_is_truncated_and_cancelled(offer: Offer) -> None:
     ended = threading.Event()
 
     def endless(request: Any, sent: Any, context: Any) -> Iterator[Any]:
@@ -68,7 +68,7 @@ def test_a_stream_is_cut_and_cancelled(offer: Offer) -> None:
     assert ended.wait(5)
 
 
-def test_a_stream_is_cut_by_its_size(offer: Offer) -> None:
+def test_stream_is_truncated_by_size(offer: Offer) -> None:
     def large(request: Any, sent: Any, context: Any) -> Iterator[Any]:
         for _ in range(50):
             yield {"data": b"x" * 1000}
@@ -88,13 +88,13 @@ Code = grpc.StatusCode
         *(Code.OUT_OF_RANGE, Code.ABORTED, Code.PERMISSION_DENIED, Code.RESOURCE_EXHAUSTED),
     ],
 )
-def test_what_the_service_means_for_callers_is_told(offer: Offer, code: grpc.StatusCode) -> None:
+def test_service_errors_for_callers_are_returned(offer: Offer, code: grpc.StatusCode) -> None:
     offer(DATA, {"Say": failing(code, "Not in March."), "Look": failing(code, "")})
     assert told("echo_say") == "Not in March."
     assert told("echo_look").endswith(".")
 
 
-def test_each_field_that_the_service_refuses_is_a_line(offer: Offer) -> None:
+def test_each_refused_field_is_a_line(offer: Offer) -> None:
     wrong = BadRequest(
         field_violations=[
             {"field": "lines[0].sku", "description": "is not known"},
@@ -112,14 +112,14 @@ def test_each_field_that_the_service_refuses_is_a_line(offer: Offer) -> None:
     ]
 
 
-def test_when_to_try_again_is_told(offer: Offer) -> None:
+def test_retry_delay_is_returned(offer: Offer) -> None:
     retry = RetryInfo(retry_delay=Duration(seconds=36, nanos=500_000_000))
     offer(DATA, {"Say": failing(Code.RESOURCE_EXHAUSTED, "Too much.", retry)})
     assert told("echo_say") == "Too much. Retry after 37 seconds."
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN, Code.INTERNAL, Code.DATA_LOSS])
-def test_what_may_be_any_exception_is_logged_alone(
+def test_arbitrary_exceptions_are_only_logged(
     offer: Offer, code: grpc.StatusCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     offer(DATA, {"Say": failing(code, "the password is 7f3a")})
@@ -138,7 +138,7 @@ def test_what_may_be_any_exception_is_logged_alone(
         (Code.CANCELLED, "The call was cancelled."),
     ],
 )
-def test_what_is_the_sites_own_concern_is_a_sentence(
+def test_site_misconfiguration_is_logged_and_hidden_from_callers(
     offer: Offer, code: grpc.StatusCode, sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     offer(DATA, {"Look": failing(code, "token 7f3a of 10.0.0.1")})
@@ -147,7 +147,7 @@ def test_what_is_the_sites_own_concern_is_a_sentence(
     assert "token 7f3a of 10.0.0.1" in caplog.text
 
 
-def test_a_write_whose_outcome_nobody_knows_is_said_to_be_that(offer: Offer) -> None:
+def test_unknown_outcome_of_a_write_is_reported(offer: Offer) -> None:
     offer(DATA, {"Say": lambda request, sent, context: time.sleep(0.5)}, timeout=0.1)
     assert told("echo_say") == (
         "The service did not answer in time. The action may or may not have been performed: "
@@ -155,13 +155,13 @@ def test_a_write_whose_outcome_nobody_knows_is_said_to_be_that(offer: Offer) -> 
     )
 
 
-def test_a_service_that_is_down_is_a_sentence(offer: Offer) -> None:
+def test_unreachable_service_is_reported(offer: Offer) -> None:
     offer(DATA, target="127.0.0.1:1")
     assert told("echo_look") == "The service cannot be reached just now."
 
 
 @pytest.mark.parametrize(("size", "fits"), [(100_000, True), (300_000, False)])
-def test_an_answer_is_no_larger_than_is_wanted(offer: Offer, size: int, fits: bool) -> None:
+def test_oversized_answer_is_refused(offer: Offer, size: int, fits: bool) -> None:
     offer(DATA, {"Look": lambda request, sent, context: {"data": b"x" * size}}, max_bytes=200_000)
     if fits:
         assert len(structured("echo_look")["data"]) > size
@@ -169,14 +169,14 @@ def test_an_answer_is_no_larger_than_is_wanted(offer: Offer, size: int, fits: bo
         assert "is too large" in told("echo_look")
 
 
-def test_a_request_that_is_too_large_for_the_service_is_a_sentence(offer: Offer) -> None:
+def test_request_too_large_for_the_service_is_reported(offer: Offer) -> None:
     limit = {"options": [("grpc.max_receive_message_length", 1000)]}
     offer(DATA, {"Look": say}, limit)
     assert "is too large" in told("echo_look", text="x" * 5000)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_waits_for_the_service_in_a_transaction(offer: Offer) -> None:
+def test_no_transaction_is_open_during_a_service_call(offer: Offer) -> None:
     seen = []
 
     def metadata(call: Any) -> list[Any]:
@@ -192,7 +192,7 @@ def user_of(call: Any) -> list[tuple[str, str]]:
     return [("x-user", call.context.user.get_username())]
 
 
-def test_the_service_hears_who_calls_in_every_thread(offer: Offer) -> None:
+def test_service_receives_the_caller_in_every_thread(offer: Offer) -> None:
     offer(DATA, {"Look": say}, metadata=f"{__name__}.user_of")
     tool = served("echo_look")
 
@@ -229,7 +229,7 @@ def test_the_service_hears_who_calls_in_every_thread(offer: Offer) -> None:
         (("x-trace-bin", b"\xff{}"), "the caller's credential"),
     ],
 )
-def test_metadata_that_may_not_be_sent_is_refused_before(
+def test_invalid_metadata_is_refused_before_the_call(
     offer: Offer, pair: Any, why: str, user: Any, caplog: pytest.LogCaptureFixture, capfd: Any
 ) -> None:
     _, secret = Token.objects.issue(user=user, name="test")
@@ -249,7 +249,7 @@ def test_metadata_that_may_not_be_sent_is_refused_before(
     assert heard == []
 
 
-def test_names_beyond_ascii_go_as_bytes(offer: Offer) -> None:
+def test_non_ascii_names_are_sent_as_bytes(offer: Offer) -> None:
     offer(
         DATA,
         {"Look": lambda request, sent, context: {"text": sent["x-user-bin"].decode()}},
@@ -260,7 +260,7 @@ def test_names_beyond_ascii_go_as_bytes(offer: Offer) -> None:
 
 @pytest.fixture(scope="module")
 def certificate() -> tuple[bytes, bytes]:
-    """A key and a certificate for this machine, signed by itself."""
+    """A key and a self-signed certificate for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     hosts = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
@@ -283,7 +283,7 @@ def certificate() -> tuple[bytes, bytes]:
     )
 
 
-def test_a_service_is_called_over_tls(offer: Offer, certificate: tuple[bytes, bytes]) -> None:
+def test_service_is_called_over_tls(offer: Offer, certificate: tuple[bytes, bytes]) -> None:
     server = {"credentials": grpc.ssl_server_credentials([certificate])}
     offer(
         DATA,
@@ -294,7 +294,7 @@ def test_a_service_is_called_over_tls(offer: Offer, certificate: tuple[bytes, by
     assert structured("echo_look", text="a") == {"text": "a"}
 
 
-def test_a_certificate_of_nobody_known_is_refused(
+def test_untrusted_certificate_is_refused(
     offer: Offer, certificate: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     server = {"credentials": grpc.ssl_server_credentials([certificate])}

@@ -1,4 +1,4 @@
-"""``manage.py mcp_grpc``: which methods are tools, and what the server says of itself."""
+"""``manage.py mcp_grpc``: which methods are tools, and what the server returns by reflection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(*arguments: str) -> tuple[str, str]:
 
 @pytest.fixture
 def reflecting() -> Iterator[str]:
-    """The address of a server that says what is in DATA."""
+    """The address of a server that returns DATA by reflection."""
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(DATA).file:
         file.ClearField("source_code_info")
@@ -43,7 +43,7 @@ def reflecting() -> Iterator[str]:
     server.stop(None).wait()
 
 
-def test_it_shows_which_methods_are_tools_and_why_others_are_not(offer: Offer) -> None:
+def test_command_lists_tools_and_reasons_for_others(offer: Offer) -> None:
     service = f"""
         service Echo {{
           rpc Say(Asked) returns (Told) {{ {PUBLIC} }}
@@ -62,7 +62,7 @@ def test_it_shows_which_methods_are_tools_and_why_others_are_not(offer: Offer) -
     assert "mcp_bridge.W050" in err
 
 
-def test_it_writes_what_the_server_says(offer: Offer, reflecting: str, tmp_path: Path) -> None:
+def test_command_writes_the_reflected_set(offer: Offer, reflecting: str, tmp_path: Path) -> None:
     path = tmp_path / "reflected.binpb"
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == []
@@ -72,17 +72,17 @@ def test_it_writes_what_the_server_says(offer: Offer, reflecting: str, tmp_path:
     offer(DATA, descriptors=path, target=reflecting)
     assert names() == ["echo_count", "echo_look", "echo_say"]
     assert "without comments" in messages("mcp_bridge.W050")[0]
-    # Once more, where the file is there.
+    # Again, now that the file exists.
     run("tested", "--reflect")
 
 
-def test_it_keeps_a_set_with_comments(offer: Offer, reflecting: str) -> None:
+def test_command_keeps_a_set_with_comments(offer: Offer, reflecting: str) -> None:
     offer(DATA, target=reflecting)
     with pytest.raises(CommandError, match="has comments"):
         run("tested", "--reflect")
 
 
-def test_it_compares_the_set_with_the_server(offer: Offer, reflecting: str) -> None:
+def test_command_compares_the_set_with_the_server(offer: Offer, reflecting: str) -> None:
     offer(DATA, target=reflecting)
     run("tested", "--check")
     other = ECHO.replace("int32 number", "int64 number")
@@ -97,13 +97,13 @@ def test_it_compares_the_set_with_the_server(offer: Offer, reflecting: str) -> N
     ]
 
 
-def test_there_has_to_be_a_set_to_compare(offer: Offer, reflecting: str, tmp_path: Path) -> None:
+def test_comparing_requires_a_set(offer: Offer, reflecting: str, tmp_path: Path) -> None:
     offer(DATA, target=reflecting, descriptors=tmp_path / "lost")
     with pytest.raises(CommandError, match="There is no .*lost: write it with --reflect"):
         run("tested", "--check")
 
 
-def test_a_server_without_reflection_and_none_at_all_are_sentences(offer: Offer) -> None:
+def test_missing_reflection_or_server_is_a_command_error(offer: Offer) -> None:
     offer(DATA, {})
     with pytest.raises(CommandError, match="does not offer reflection"):
         run("tested", "--check")
@@ -120,7 +120,7 @@ def test_a_server_without_reflection_and_none_at_all_are_sentences(offer: Offer)
         ({"BACKEND": "mcp_bridge.ext.grpc.GRPCSource"}, "'descriptors' is missing"),
     ],
 )
-def test_a_source_that_cannot_be_used_is_a_sentence(settings: Any, config: Any, why: str) -> None:
+def test_unusable_source_is_a_command_error(settings: Any, config: Any, why: str) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"other": config}}
     with pytest.raises(CommandError, match=why):
         run("other")

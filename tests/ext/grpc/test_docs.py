@@ -1,4 +1,4 @@
-"""The example in docs/sources/grpc.md, and what the package has for services of gRPC."""
+"""The example in docs/sources/grpc.md, and the package's files for services of gRPC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.test_docs_code import block, run
 PAGE = "sources/grpc"
 
 
-def test_the_example_is_served(offer: Offer, user: Any, tmp_path: Path) -> None:
+def test_example_is_served(offer: Offer, user: Any, tmp_path: Path) -> None:
     proto = tmp_path / "orders.proto"
     proto.write_text(block(PAGE, "service Orders", kind="proto"))
     data = compiled_file(proto)
@@ -42,13 +42,13 @@ def test_the_example_is_served(offer: Offer, user: Any, tmp_path: Path) -> None:
 
 
 def only(data: bytes, name: str) -> Any:
-    """One file of a set, without what differs from one compiler to the next."""
+    """Return one file of a set, without what differs from one compiler to the next."""
     (found,) = (each for each in FileDescriptorSet.FromString(data).file if each.name == name)
     found.ClearField("source_code_info")
     return found
 
 
-def test_what_is_compiled_is_what_is_written() -> None:
+def test_compiled_set_matches_its_source() -> None:
     path = ROOT / "mcp_bridge" / "ext" / "grpc" / "annotations.proto"
     compiled = compiled_file(ROOT / "testproject" / "newsroom" / "archive" / "archive.proto")
     assert only(compiled, "mcp_bridge/ext/grpc/annotations.proto").SerializeToString() == (
@@ -62,7 +62,7 @@ def test_what_is_compiled_is_what_is_written() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "import google.protobuf.descriptor_pb2\n"])
-def test_generated_code_of_a_service_needs_no_more(tmp_path: Path, before: str) -> None:
+def test_generated_code_needs_only_the_extra(tmp_path: Path, before: str) -> None:
     proto = tmp_path / "orders.proto"
     proto.write_text(block(PAGE, "service Orders", kind="proto"))
     compiled_file(proto, f"--python_out={tmp_path}")

@@ -1,4 +1,4 @@
-"""Workers that were forked after their parent had called a gRPC service call it as well."""
+"""Workers that are forked after their parent has called a gRPC service can call it too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps({{str(each): Token.objects.issue(user=each, name="a")[1] for ea
 
 @pytest.fixture
 def heard() -> list[tuple[str, str]]:
-    """The user and the process of each call that the service has heard."""
+    """The user and the process of each call that the service has received."""
     return []
 
 
@@ -79,7 +79,7 @@ def site(tmp_path: Path, heard: list[Any]) -> Iterator[tuple[int, dict[str, str]
 
 
 def caller(port: int, token: str) -> Callable[[int], str]:
-    """Calls the tool with a number; who the service says has called."""
+    """Call the tool with a number and return the caller that the service has received."""
 
     def call(number: int) -> str:
         params = {"name": "echo_look", "arguments": {"number": number}}
@@ -100,7 +100,7 @@ def caller(port: int, token: str) -> Callable[[int], str]:
     return call
 
 
-def test_the_service_hears_the_user_of_each_call_from_every_worker(
+def test_service_receives_each_calls_user_from_every_worker(
     site: tuple[int, dict[str, str], Any], heard: list[tuple[str, str]]
 ) -> None:
     port, tokens, process = site
@@ -121,7 +121,7 @@ def test_the_service_hears_the_user_of_each_call_from_every_worker(
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(call, range(400)))
     processes = {process for _, process in heard}
-    # The parent's own call was before it forked.
+    # The parent made one call before it forked.
     assert len(processes) == 3
     assert str(process.pid) in processes
     process.send_signal(signal.SIGTERM)

@@ -56,7 +56,7 @@ def received(offer: Offer) -> list[Any]:
 
 @pytest.mark.parametrize("text", ["-_-_", "+/+/", "+_-/", "-_8=", "-_8", "+/8", "_w==", "_w", ""])
 @pytest.mark.parametrize("place", ["data", "more", "named", "inner", "wrapped", "children"])
-def test_bytes_are_in_either_alphabet(text: str, place: str, received: list[Any]) -> None:
+def test_bytes_are_accepted_in_either_alphabet(text: str, place: str, received: list[Any]) -> None:
     shaped = {
         "more": [text],
         "named": {"-_": text},
@@ -79,7 +79,7 @@ def test_bytes_are_in_either_alphabet(text: str, place: str, received: list[Any]
 
 
 @pytest.mark.parametrize("text", ["a", "ab c", "a===", "!!", "abcde", "é"])
-def test_what_is_no_base64_is_refused(text: str, received: list[Any]) -> None:
+def test_invalid_base64_is_refused(text: str, received: list[Any]) -> None:
     assert "/data: must be base64" in told("types_of", data=text)
     assert "/inner/more/0: must be base64" in told("types_of", inner={"more": [text]})
     assert received == []
@@ -98,7 +98,7 @@ def test_what_is_no_base64_is_refused(text: str, received: list[Any]) -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["", "inner", "children", "by_name"])
-def test_null_is_a_field_that_is_not_set(
+def test_null_leaves_a_field_unset(
     arguments: dict[str, Any], place: str, received: list[Any]
 ) -> None:
     wrapped = {"inner": arguments, "children": [arguments], "by_name": {"a": arguments}}
@@ -122,9 +122,7 @@ def test_null_is_a_field_that_is_not_set(
         ({"left": "x", "right": None}, lambda request: request.left == "x"),
     ],
 )
-def test_null_that_is_a_value_is_one(
-    arguments: dict[str, Any], is_set: Any, received: list[Any]
-) -> None:
+def test_null_value_is_kept(arguments: dict[str, Any], is_set: Any, received: list[Any]) -> None:
     structured("types_of", **arguments)
     assert is_set(received[0])
 
@@ -145,7 +143,7 @@ def test_null_among_items_is_refused(arguments: dict[str, Any], received: list[A
         ("-Infinity", lambda number: number == -math.inf),
     ],
 )
-def test_numbers_beyond_json_have_names(text: str, is_it: Any, received: list[Any]) -> None:
+def test_non_json_numbers_have_names(text: str, is_it: Any, received: list[Any]) -> None:
     answer = structured("types_of", number=text, numbers=[text, 1.5])
     assert (answer["number"], answer["numbers"]) == (text, [text, 1.5])
     assert is_it(received[0].number)
@@ -192,7 +190,7 @@ GET = 'option (google.api.http) = {get: "/it"};'
         ),
     ],
 )
-def test_hints_are_those_that_the_service_publishes(
+def test_hints_come_from_the_service(
     marks: str, options: str, hints: dict[str, bool], offer: Offer
 ) -> None:
     offer(compiled(proto3(HINTS % (marks, options), ECHO)))

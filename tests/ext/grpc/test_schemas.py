@@ -1,4 +1,4 @@
-"""What descriptor sets say of fields besides their types, and sets of other people."""
+"""Comments, behaviour and rules of fields in descriptor sets, and sets of other projects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.protobuf import compiled, proto3
 
 
 def described(fields: str, *more: str) -> tuple[Descriptors, Any]:
-    """The set of a message with these fields, and the message."""
+    """Return the set of a message with these fields, and the message."""
     data = compiled(proto3(*more, "message M {", fields, "} service S { rpc Of(M) returns (M); }"))
     descriptors = Descriptors(data)
     (method,) = descriptors.methods()
@@ -35,7 +35,7 @@ def schemas(fields: str, *more: str) -> tuple[Any, Any]:
     return found
 
 
-def test_comments_describe() -> None:
+def test_comments_become_descriptions() -> None:
     sent, told = schemas(
         """
         // What it is called.
@@ -59,7 +59,7 @@ def test_comments_describe() -> None:
     assert "default" in told["description"]
 
 
-def test_an_annotation_says_what_comments_do_not() -> None:
+def test_annotations_override_comments() -> None:
     sent, told = schemas(
         """
         // For the team.
@@ -72,7 +72,7 @@ def test_an_annotation_says_what_comments_do_not() -> None:
     assert list(told["properties"]) == ["name", "trace"]
 
 
-def test_the_behaviour_of_fields_is_kept() -> None:
+def test_behaviour_of_fields_is_kept() -> None:
     sent, told = schemas(
         """
         string a = 1 [(google.api.field_behavior) = REQUIRED];
@@ -87,7 +87,7 @@ def test_the_behaviour_of_fields_is_kept() -> None:
     assert list(told["properties"]) == ["a", "b", "d"]
 
 
-def test_members_of_a_oneof_stand_side_by_side_and_say_so() -> None:
+def test_oneof_members_are_flat_and_described() -> None:
     sent, _ = schemas(
         """
         oneof which {
@@ -187,21 +187,21 @@ def test_static_rules_are_keywords(field: str) -> None:
     assert told == plain
 
 
-def test_rules_of_64_bits_are_of_the_branch_of_integers() -> None:
+def test_64_bit_rules_apply_to_the_integer_branch() -> None:
     sent, _ = schemas("int64 x = 1 [(buf.validate.field).int64.gt = 5];")
     integer, digits = sent["properties"]["x"]["anyOf"]
     assert integer["exclusiveMinimum"] == 5
     assert digits["type"] == "string"
 
 
-def test_rules_of_an_enum_take_names_away() -> None:
+def test_enum_rules_remove_names() -> None:
     kind = "enum Kind { NONE = 0; SMALL = 1; LARGE = 2; HUGE = 3; }"
     sent, _ = schemas("Kind x = 1 [(buf.validate.field).enum = {not_in: [0, 3]}];", kind)
     assert sent["properties"]["x"]["enum"] == ["SMALL", "LARGE"]
     assert sent["required"] == ["x"]
 
 
-def test_a_pattern_that_cannot_be_matched_in_linear_time_is_told() -> None:
+def test_nonlinear_pattern_is_described_only() -> None:
     sent, _ = schemas('string x = 1 [(buf.validate.field).string.pattern = "(?=a)b"];')
     assert sent["properties"]["x"] == {
         "type": "string",
@@ -209,7 +209,7 @@ def test_a_pattern_that_cannot_be_matched_in_linear_time_is_told() -> None:
     }
 
 
-def test_rules_across_fields_are_checked_where_protovalidate_is_installed() -> None:
+def test_cross_field_rules_are_checked_with_protovalidate() -> None:
     pytest.importorskip("protovalidate")
     descriptors, message = described(
         """
@@ -226,7 +226,7 @@ def test_rules_across_fields_are_checked_where_protovalidate_is_installed() -> N
     assert str(refused.value) == "/lines/1/name: has no spaces"
 
 
-def test_proto2_and_its_required_fields() -> None:
+def test_proto2_required_fields_are_supported() -> None:
     data = compiled(
         """
         syntax = "proto2";
@@ -243,7 +243,7 @@ def test_proto2_and_its_required_fields() -> None:
     assert check({"a": "x", "g": {"b": 1}})["request"].g.b == 1
 
 
-def test_editions_and_their_presence() -> None:
+def test_editions_field_presence_is_supported() -> None:
     data = compiled(
         """
         edition = "2023";
@@ -268,7 +268,7 @@ def test_editions_and_their_presence() -> None:
 
 
 def chain(length: int, width: int) -> str:
-    """Messages, each with as many fields of the next one."""
+    """Return messages, each with ``fields`` fields of the next one."""
     lines = [
         f"message C{each} {{ {' '.join(f'C{each + 1} f{n} = {n + 1};' for n in range(width))} }}"
         for each in range(length)
@@ -277,17 +277,17 @@ def chain(length: int, width: int) -> str:
 
 
 @pytest.mark.parametrize(("length", "width"), [(14, 1), (100, 1), (30, 2)])
-def test_what_would_be_too_large_inlined_keeps_its_definitions(length: int, width: int) -> None:
+def test_large_schemas_keep_their_definitions(length: int, width: int) -> None:
     sent, _ = schemas("C0 first = 1;", chain(length, width))
     assert "$ref" in sent["properties"]["first"]
 
 
-def test_what_is_small_is_inlined() -> None:
+def test_small_schemas_are_inlined() -> None:
     sent, _ = schemas("C0 first = 1;", chain(3, 2))
     assert "$defs" not in sent
 
 
-def test_a_thousand_levels_are_beyond_the_bounds() -> None:
+def test_schema_of_a_thousand_levels_is_refused() -> None:
     descriptors, message = described("C0 first = 1;", chain(1000, 1))
     with pytest.raises(ValueError, match="larger than 65536 bytes"):
         input_schema(descriptors, message)
@@ -296,7 +296,7 @@ def test_a_thousand_levels_are_beyond_the_bounds() -> None:
 @pytest.mark.parametrize(
     ("request_", "is_object"), [("Timestamp", False), ("StringValue", False), ("Struct", True)]
 )
-def test_a_request_has_to_be_an_object(request_: str, is_object: bool) -> None:
+def test_request_must_be_an_object(request_: str, is_object: bool) -> None:
     data = compiled(
         proto3(f"service S {{ rpc Of(google.protobuf.{request_}) returns (google.protobuf.Any); }}")
     )
@@ -310,7 +310,7 @@ def test_a_request_has_to_be_an_object(request_: str, is_object: bool) -> None:
 
 
 def in_set(file: Any) -> bytes:
-    """The descriptor set of a compiled module's file, and of all that it imports."""
+    """Return the descriptor set of a compiled module's file, and of all that it imports."""
     found: dict[str, FileDescriptorProto] = {}
 
     def add(each: Any) -> None:
@@ -325,7 +325,7 @@ def in_set(file: Any) -> bytes:
 
 
 @pytest.mark.parametrize("module", [longrunning, reflection_pb2], ids=["operations", "reflection"])
-def test_sets_of_others_map(module: Any) -> None:
+def test_published_descriptor_sets_are_mapped(module: Any) -> None:
     descriptors = Descriptors(in_set(module.DESCRIPTOR))
     methods = list(descriptors.methods())
     assert methods
@@ -342,7 +342,7 @@ def test_sets_of_others_map(module: Any) -> None:
     "name",
     ["google/rpc/error_details", "google/api/service", "google/rpc/context/attribute_context"],
 )
-def test_every_message_of_google_maps(name: str) -> None:
+def test_every_google_message_is_mapped(name: str) -> None:
     from importlib import import_module
 
     descriptors = Descriptors(in_set(import_module(name.replace("/", ".") + "_pb2").DESCRIPTOR))

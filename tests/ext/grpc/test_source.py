@@ -31,7 +31,7 @@ def test_methods_with_the_option_are_tools(offer: Offer) -> None:
     assert (record.tool, record.outcome) == ("echo_say", "succeeded")
 
 
-def test_the_options_are_those_of_the_mark(offer: Offer, user: Any) -> None:
+def test_method_options_match_those_of_mcp_tool(offer: Offer, user: Any) -> None:
     option = """option (mcp_bridge.tool) = {
         name: "say", title: "Say it", description: "Say a thing.", destructive: true,
         idempotent: false, open_world: true, permissions: "auth.view_user",
@@ -71,13 +71,13 @@ UNMARKED = compiled(
 )
 
 
-def test_methods_of_others_are_named_in_the_settings(offer: Offer) -> None:
+def test_settings_can_name_unannotated_methods(offer: Offer) -> None:
     offer(UNMARKED, {"SayIt": say}, methods=["tested.Legacy/*"], prefix="old_")
     assert names() == ["old_legacy_say_it"]
     assert registry.discovered.messages == ()
 
 
-def test_the_settings_give_them_options(offer: Offer) -> None:
+def test_settings_give_options_to_methods(offer: Offer) -> None:
     public = {"public": True, "read_only": True, "timeout": 0.2}
     offer(
         UNMARKED,
@@ -97,7 +97,7 @@ def test_the_settings_give_them_options(offer: Offer) -> None:
         ({"tested.Legacy/New": {"deprecated": True}}, []),
     ],
 )
-def test_what_is_deprecated_has_to_be_named_and_what_is_not_exposed_is_none(
+def test_deprecated_and_unexposed_methods_are_not_matched_by_patterns(
     offer: Offer, methods: Any, found: list[str]
 ) -> None:
     service = """service Legacy {
@@ -126,19 +126,19 @@ def test_options_of_the_settings_are_checked(offer: Offer, given: Any, why: str)
     assert why in messages("mcp_bridge.E003")[0]
 
 
-def test_a_pattern_of_no_method_is_a_warning(offer: Offer) -> None:
+def test_pattern_without_a_method_is_a_warning(offer: Offer) -> None:
     offer(UNMARKED, methods=["tested.Legacy/*", "tested.Lost/*"])
     (text,) = messages("mcp_bridge.W051")
     assert "'tested.Lost/*'" in text
 
 
-def test_names_may_be_dotted(offer: Offer, settings: Any) -> None:
+def test_names_can_be_dotted(offer: Offer, settings: Any) -> None:
     offer(DATA)
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "TOOL_NAME_STYLE": "dotted"}
     assert names() == ["echo.count", "echo.look", "echo.say"]
 
 
-def test_what_cannot_be_a_tool_is_a_warning_that_says_why(offer: Offer) -> None:
+def test_unsupported_methods_are_warnings_with_a_reason(offer: Offer) -> None:
     service = f"""
         service Odd {{
           // Up.
@@ -167,7 +167,7 @@ def test_what_cannot_be_a_tool_is_a_warning_that_says_why(offer: Offer) -> None:
     assert "public=True" in found["tested.Odd/Both"]
 
 
-def test_two_methods_of_one_name_are_both_left_out(offer: Offer) -> None:
+def test_methods_with_the_same_name_are_skipped(offer: Offer) -> None:
     service = f"service %s {{ \n// Say.\n rpc Say(Asked) returns (Told) {{ {PUBLIC} }} }}"
     offer(compiled(proto3(ECHO, service % "Echo", service % "ECHO", service % "More")))
     assert names() == ["more_say"]
@@ -176,7 +176,7 @@ def test_two_methods_of_one_name_are_both_left_out(offer: Offer) -> None:
     assert "tested.ECHO.Say" in text
 
 
-def test_a_set_without_comments_is_one_warning(offer: Offer) -> None:
+def test_set_without_comments_is_one_warning(offer: Offer) -> None:
     offer(compiled(proto3(ECHO, SERVICE), "--retain_options"))
     (text,) = messages("mcp_bridge.W050")
     assert "of 3 methods" in text
@@ -184,13 +184,13 @@ def test_a_set_without_comments_is_one_warning(offer: Offer) -> None:
     assert len(names()) == 3
 
 
-def test_a_method_without_a_comment_is_a_warning(offer: Offer) -> None:
+def test_method_without_a_comment_is_a_warning(offer: Offer) -> None:
     offer(UNMARKED, methods=["tested.Other/*"])
     (text,) = messages("mcp_bridge.W050")
     assert text.endswith("1 methods that are tools: tested.Other/Say.")
 
 
-def test_an_answer_beyond_the_bounds_has_no_output_schema(offer: Offer) -> None:
+def test_oversized_answers_have_no_output_schema(offer: Offer) -> None:
     wide = "\n".join(f"string f{each} = {each};" for each in range(1, 1100))
     service = f"service Deep {{ \n// Dive.\nrpc Dive(Asked) returns (Wide) {{ {PUBLIC} }} }}"
     offer(
@@ -210,16 +210,14 @@ def test_an_answer_beyond_the_bounds_has_no_output_schema(offer: Offer) -> None:
         (DATA.replace(b"google/protobuf/any.proto", b"x" * 25, 1), "protoc --include_imports"),
     ],
 )
-def test_a_file_that_is_no_descriptor_set_is_one_warning(
-    offer: Offer, data: bytes, why: str
-) -> None:
+def test_invalid_descriptor_set_is_one_warning(offer: Offer, data: bytes, why: str) -> None:
     offer(data)
     assert names() == []
     (text,) = messages("mcp_bridge.W053")
     assert why in text
 
 
-def test_a_file_that_is_not_there_is_one_warning(offer: Offer, tmp_path: Any) -> None:
+def test_missing_descriptor_set_is_one_warning(offer: Offer, tmp_path: Any) -> None:
     offer(b"", descriptors=str(tmp_path / "lost.binpb"))
     assert names() == []
     (text,) = messages("mcp_bridge.W053")
@@ -241,7 +239,7 @@ def test_a_file_that_is_not_there_is_one_warning(offer: Offer, tmp_path: Any) ->
         ({"metadata": "django.VERSION"}, "is not a function"),
     ],
 )
-def test_wrong_options_are_one_error(offer: Offer, options: dict[str, Any], why: str) -> None:
+def test_invalid_options_are_one_error(offer: Offer, options: dict[str, Any], why: str) -> None:
     offer(DATA, **options)
     assert names() == []
     (text,) = messages("mcp_bridge.E003")
@@ -258,11 +256,11 @@ def test_wrong_options_are_one_error(offer: Offer, options: dict[str, Any], why:
         ("dns://9.9.9.9/localhost", False),
     ],
 )
-def test_only_this_machine_is_reached_without_tls(targets: str, local: bool) -> None:
+def test_only_localhost_is_reached_without_tls(targets: str, local: bool) -> None:
     assert {is_local(each) for each in targets.split()} == {local}
 
 
-def test_a_site_without_the_extra_is_told_what_to_install(
+def test_missing_extra_names_the_package_to_install(
     offer: Offer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__

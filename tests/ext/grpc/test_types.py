@@ -1,4 +1,4 @@
-"""What the schemas of messages accept and promise is what protobuf reads and writes."""
+"""Schemas of messages accept what protobuf reads and describe what it writes."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ OUTPUT = output_schema(DESCRIPTORS, MESSAGE, is_stream=False)
 CHECK = request_checker(DESCRIPTORS, MESSAGE, INPUT)
 ENCODE = result_encoder(DESCRIPTORS, MESSAGE)
 SENT, TOLD = (SchemaValidator(dict(each), "schema") for each in (INPUT, OUTPUT))
-# What the schema lets through, and only protobuf refuses: ranges that no schema can say, and times
-# of other calendars and zones.
+# Values that the schema accepts and only protobuf refuses: ranges that a schema cannot express, and
+# times of other calendars and zones.
 LOOSER = {"i64", "u64", "s64", "x64", "y64", "f32", "many", "number_or_null", "by_number"}
 LOOSER |= {"by_truth", "moment", "length", "mask", "any", "struct", "value", "list"}
-# Each is what a field holds, and how ProtoJSON writes it: None for what is not written.
+# Each is the value of a field and its ProtoJSON, or None if that is not written.
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 JSON = st.recursive(
     st.none() | st.booleans() | texts(max_size=5) | st.integers(-9, 9),
@@ -120,16 +120,16 @@ JUNK = st.sampled_from(
 
 
 def read(arguments: dict[str, Any]) -> Any:
-    """The message that protobuf itself makes of them; it raises what it raises."""
+    """Return the message that protobuf itself makes of them; it raises what it raises."""
     copied = json.loads(json.dumps(arguments))
     return ParseDict(copied, MAKE(), descriptor_pool=DESCRIPTORS.pool)
 
 
-def test_the_table_knows_every_field() -> None:
+def test_table_covers_every_field() -> None:
     assert VALUES.keys() == {each.name for each in MESSAGE.fields}
 
 
-def test_the_schemas_are_valid_and_keep_recursion_in_definitions() -> None:
+def test_schemas_are_valid_with_recursion_in_definitions() -> None:
     for schema in (INPUT, OUTPUT):
         Draft202012Validator.check_schema(schema)
         assert list(schema["$defs"]) == ["tested.Everything"]
@@ -138,7 +138,7 @@ def test_the_schemas_are_valid_and_keep_recursion_in_definitions() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(arguments=st.fixed_dictionaries({}, optional=VALUES))
-def test_what_can_be_said_is_accepted_and_comes_back_as_promised(arguments: dict[str, Any]) -> None:
+def test_valid_arguments_round_trip_through_both_schemas(arguments: dict[str, Any]) -> None:
     if "left" in arguments:
         arguments.pop("right", None)
     message = CHECK(arguments)["request"]
@@ -150,14 +150,14 @@ def test_what_can_be_said_is_accepted_and_comes_back_as_promised(arguments: dict
     answer = json.loads(result.structured)
     assert TOLD.errors(answer) == []
     assert json.loads(result.content[0].text) == answer
-    # What is answered can be sent again, but for values that mean that there is none.
+    # Answers can be sent as arguments, except for values that mean "not set".
     again = CHECK(json.loads(json.dumps(answer)))["request"]
     assert again == message
 
 
 @settings(max_examples=300, deadline=None)
 @given(field=st.sampled_from(sorted(VALUES)), value=JUNK | JSON)
-def test_the_schema_is_as_strict_as_protobuf(field: str, value: Any) -> None:
+def test_schema_is_as_strict_as_protobuf(field: str, value: Any) -> None:
     arguments = {field: value}
     try:
         is_read = read(arguments) is not None
@@ -180,13 +180,13 @@ def test_the_schema_is_as_strict_as_protobuf(field: str, value: Any) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(seed=st.binary(max_size=60))
-def test_whatever_a_service_sends_is_as_promised(seed: bytes) -> None:
+def test_every_answer_matches_the_output_schema(seed: bytes) -> None:
     message = MAKE()
     try:
         message.ParseFromString(seed)
         MessageToDict(message, descriptor_pool=DESCRIPTORS.pool)
     except Exception:
-        # No message, or one with a time that JSON cannot say.
+        # Invalid messages, or those with a time that JSON cannot express.
         return
     assert TOLD.errors(json.loads(ENCODE(message).structured)) == []
 
@@ -211,13 +211,13 @@ def test_whatever_a_service_sends_is_as_promised(seed: bytes) -> None:
         ({"byNumber": {}}, "/byNumber: is not a known member"),
     ],
 )
-def test_a_refusal_says_where(arguments: dict[str, Any], where: str) -> None:
+def test_refusals_name_the_place(arguments: dict[str, Any], where: str) -> None:
     with pytest.raises(InvalidArguments) as refused:
         CHECK(arguments)
     assert where in str(refused.value)
 
 
-def test_numbers_beyond_what_clients_count_to_are_strings() -> None:
+def test_numbers_unsafe_in_javascript_are_strings() -> None:
     message = MAKE(i64=2**63 - 1, u64=2**64 - 1, f64=float("nan"), f32=float("-inf"))
     answer = json.loads(ENCODE(message).structured)
     assert answer == {
@@ -230,7 +230,7 @@ def test_numbers_beyond_what_clients_count_to_are_strings() -> None:
     assert TOLD.errors({"i64": 1}) != []
 
 
-def test_of_a_message_that_the_description_does_not_know_the_type_is_told() -> None:
+def test_unknown_message_in_any_keeps_its_type() -> None:
     message = MAKE()
     message.any.type_url, message.any.value = "type.googleapis.com/none.Such", b"\x08\x01"
     answer = json.loads(ENCODE(message).structured)
@@ -238,7 +238,7 @@ def test_of_a_message_that_the_description_does_not_know_the_type_is_told() -> N
     assert TOLD.errors(answer) == []
 
 
-def test_a_value_that_the_description_does_not_know_is_a_number() -> None:
+def test_unknown_enum_value_is_a_number() -> None:
     answer = json.loads(ENCODE(MAKE(kind=7)).structured)
     assert answer == {"kind": 7}
     assert TOLD.errors(answer) == []
@@ -248,7 +248,7 @@ def test_a_value_that_the_description_does_not_know_is_a_number() -> None:
     "kind", ["Value", "ListValue", "Struct", "StringValue", "Timestamp", "Any"]
 )
 @pytest.mark.parametrize("value", [{}, {"a": [1]}, ["a"], "2020-01-01T00:00:00Z", None, 2.5])
-def test_an_answer_of_another_kind_is_as_promised(kind: str, value: Any) -> None:
+def test_other_answer_types_match_the_output_schema(kind: str, value: Any) -> None:
     service = f"service S {{ rpc Of(google.protobuf.{kind}) returns (google.protobuf.{kind}); }}"
     descriptors = Descriptors(compiled(proto3(service)))
     (method,) = descriptors.methods()

@@ -13,11 +13,11 @@ from tests.support.issuer import Issuer
 
 @pytest.fixture
 def issuer(monkeypatch: pytest.MonkeyPatch, settings: Any, user: Any) -> Iterator[Issuer]:
-    """An issuer whose tokens the site takes."""
+    """An issuer whose tokens the site accepts."""
     issuer = Issuer()
-    # An issuer of an earlier test may have had the same port, and have been away.
+    # An earlier test may have had an unreachable issuer at the same port.
     jwks.keys_of.cache_clear()
-    # A busy machine takes long to answer; a test of slow issuers says how long is too long.
+    # A busy machine answers slowly; tests of slow issuers set their own limit.
     monkeypatch.setattr(jwks, "DEADLINE", 60.0)
     monkeypatch.setattr(IssuerAuthentication, "issuer", issuer.url)
     settings.MCP_BRIDGE = {

@@ -1,4 +1,4 @@
-"""A site that takes the tokens of an issuer outside, as its tests see it."""
+"""A site that accepts the tokens of an external issuer, for its tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESOURCE = "https://example.com/mcp"
 
 
 class IssuerAuthentication(JWTAuthentication):
-    """A site's own class; each test has an issuer of its own."""
+    """A custom class of the site; each test has its own issuer."""
 
 
 class OtherAuthentication(JWTAuthentication):
@@ -41,14 +41,14 @@ def whoami(context: Context) -> dict[str, Any]:
 
 
 def called(token: str) -> dict[str, Any]:
-    """What a tool says of the caller with a token that holds."""
+    """Return what a tool returns about the caller with a valid token."""
     result = CheckedClient(token=token).call_tool("whoami")
     found: dict[str, Any] = result["structuredContent"]
     return found
 
 
 def refused(token: str, **headers: str) -> Any:
-    """The response to a call with a token that is refused."""
+    """Return the response to a call with a token that is refused."""
     client = CheckedClient(token=token)
     client.headers.update(headers)
     with pytest.raises(MCPError):
@@ -57,7 +57,7 @@ def refused(token: str, **headers: str) -> Any:
 
 
 def status(token: str) -> int:
-    """The status of the answer to a call with the token."""
+    """Return the status of the answer to a call with the token."""
     client = CheckedClient(token=token)
     message = client.message("tools/call", name="whoami", arguments={})
     response = client.send(json.dumps(message).encode(), client.mirrored(message))

@@ -1,4 +1,4 @@
-"""How the keys of an issuer are found, fetched and kept."""
+"""Discovery, fetching and caching of an issuer's keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ext.jwt.site import IssuerAuthentication, refused, status
 from tests.support.issuer import KEYS, OAUTH, OIDC, Issuer, private_key, public_jwk
 
 
-def test_metadata_of_rfc_8414_is_found_too(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rfc_8414_metadata_is_found(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"{issuer.url}/realms/main"
     monkeypatch.setattr(IssuerAuthentication, "issuer", url)
     issuer.serve(f"{OAUTH}/realms/main", {**issuer.metadata(), "issuer": url})
@@ -23,7 +23,7 @@ def test_metadata_of_rfc_8414_is_found_too(issuer: Issuer, monkeypatch: pytest.M
     assert issuer.asked == [f"/realms/main{OIDC}", f"{OAUTH}/realms/main", KEYS]
 
 
-def test_keys_may_be_at_an_address_without_metadata(
+def test_keys_can_be_at_an_address_without_metadata(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IssuerAuthentication, "jwks_url", f"{issuer.url}{KEYS}")
@@ -65,7 +65,7 @@ AWAY: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", AWAY)
-def test_an_issuer_whose_keys_were_never_had_is_503(
+def test_unreachable_issuer_without_cached_keys_is_503(
     issuer: Issuer,
     name: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -83,7 +83,7 @@ def test_an_issuer_whose_keys_were_never_had_is_503(
     assert (response.status_code, response["Retry-After"]) == (503, "10")
     assert "WWW-Authenticate" not in response
     assert issuer.url.encode() not in response.content
-    # Until the next attempt nobody is kept waiting.
+    # Until the next attempt, no request waits.
     wait_for_fetch(issuer)
     asked, began = len(issuer.asked), time.monotonic()
     assert refused(issuer.token()).status_code == 503
@@ -101,9 +101,7 @@ def wait_for_fetch(issuer: Issuer) -> None:
     assert not thread.is_alive()
 
 
-def test_an_issuer_that_was_away_is_asked_again(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_issuer_is_retried(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     issuer.stop()
     assert status(issuer.token()) == 503
     issuer.start()
@@ -118,9 +116,7 @@ def test_keys_are_fetched_once_for_many_requests(issuer: Issuer) -> None:
     assert issuer.asked == [OIDC, KEYS]
 
 
-def test_a_key_that_was_rotated_in_is_found_at_once(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rotated_key_is_found_at_once(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jwks, "MIN_INTERVAL", 0)
     old = issuer.token()
     assert status(old) == 200
@@ -130,7 +126,7 @@ def test_a_key_that_was_rotated_in_is_found_at_once(
     assert issuer.asked == [OIDC, KEYS] * 2
 
 
-def test_a_key_that_was_withdrawn_is_not_used_once_the_keys_are_old(
+def test_withdrawn_key_is_refused_after_the_cache_expires(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert status(issuer.token()) == 200
@@ -141,7 +137,7 @@ def test_a_key_that_was_withdrawn_is_not_used_once_the_keys_are_old(
     assert status(issuer.token()) == 401
 
 
-def test_old_keys_are_used_while_the_issuer_is_away(
+def test_cached_keys_are_used_while_the_issuer_is_unreachable(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert status(issuer.token()) == 200
@@ -150,11 +146,11 @@ def test_old_keys_are_used_while_the_issuer_is_away(
     issuer.stop()
     for _ in range(3):
         assert status(issuer.token()) == 200
-    # A key that nobody knows is no reason to say that the site is away.
+    # An unknown key must not make the site report that the issuer is unreachable.
     assert status(issuer.token(header={"kid": "b"})) == 401
 
 
-def test_nobody_waits_for_an_issuer_that_did_not_answer_the_last_time(
+def test_requests_do_not_wait_for_an_unresponsive_issuer(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert status(issuer.token()) == 200
@@ -172,14 +168,14 @@ def test_nobody_waits_for_an_issuer_that_did_not_answer_the_last_time(
     wait_for_fetch(issuer)
 
 
-def test_hostile_key_ids_make_no_storm_of_fetches(issuer: Issuer) -> None:
+def test_unknown_key_ids_do_not_cause_many_fetches(issuer: Issuer) -> None:
     for number in range(30):
         assert status(issuer.token(header={"kid": f"made-up-{number}"})) == 401
     assert issuer.asked == [OIDC, KEYS]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_threads_that_come_at_once_wait_for_one_fetch(issuer: Issuer) -> None:
+def test_concurrent_threads_share_one_fetch(issuer: Issuer) -> None:
     issuer.answers[OIDC] = lambda handler: (
         time.sleep(0.3),
         handler.send(200, json.dumps(issuer.metadata()).encode()),

@@ -1,4 +1,4 @@
-"""Tokens of an issuer outside, sent to the endpoint; the issuer is asked over HTTP."""
+"""Tokens of an external issuer, sent to the endpoint; its keys are fetched over HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.test_docs_code import run
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_token_of_the_issuer_opens_the_endpoint_as_its_user(
+def test_valid_token_authenticates_its_user(
     issuer: Issuer, asynchronous: bool, settings: Any
 ) -> None:
     serve(settings, whoami, read_only=True, asynchronous=asynchronous)
@@ -47,7 +47,7 @@ def test_a_token_of_the_issuer_opens_the_endpoint_as_its_user(
     assert (found["audience"], found["scopes"]) == ([RESOURCE], ["mcp", "read"])
 
 
-def test_neither_a_record_nor_the_credential_has_the_token_or_its_claims(issuer: Issuer) -> None:
+def test_token_and_claims_are_not_recorded(issuer: Issuer) -> None:
     found = called(token := issuer.token(email="ada@example.com"))
     assert "ada@" not in found["credential"]
     assert token.split(".")[2] not in found["credential"]
@@ -56,7 +56,7 @@ def test_neither_a_record_nor_the_credential_has_the_token_or_its_claims(issuer:
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS384", "PS256", "ES256", "ES384", "EdDSA"])
 @pytest.mark.parametrize("kind", ["at+jwt", "application/at+JWT", "JWT", None])
-def test_each_asymmetric_algorithm_and_each_type_of_an_access_token_is_read(
+def test_all_asymmetric_algorithms_and_token_types_are_accepted(
     issuer: Issuer, algorithm: str, kind: str | None
 ) -> None:
     issuer.jwks = [public_jwk(private_key(algorithm), algorithm, kid="a")]
@@ -126,7 +126,7 @@ BAD: dict[str, Any] = {
     "no user": lambda it: it.token(sub=None),
     "empty user": lambda it: it.token(sub=""),
 }
-# No class is sure of these, and none takes them.
+# No class recognises these for certain, and none accepts them.
 FOREIGN: dict[str, Any] = {
     "foreign issuer": lambda it: it.token(iss="https://evil.example"),
     "issuer with a slash": lambda it: it.token(iss=f"{it.url}/"),
@@ -143,7 +143,7 @@ FOREIGN: dict[str, Any] = {
     "payload no object": lambda it: f"{part({'alg': 'RS256'})}.{part([it.url])}.AAAA",
     "too long": lambda it: it.token(junk="x" * 17000),
     "two tokens": lambda it: f"{it.token()} {it.token()}",
-    # As WSGI and ASGI hand two headers over.
+    # Two headers, as WSGI and ASGI pass them on.
     "two headers": lambda it: f"{it.token()},Bearer {it.token()}",
 }
 
@@ -165,7 +165,7 @@ def changed(token: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*BAD, *FOREIGN])
-def test_a_token_that_does_not_hold_is_401_and_on_record(
+def test_invalid_token_is_401_and_recorded(
     issuer: Issuer, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -191,16 +191,14 @@ def test_a_token_that_does_not_hold_is_401_and_on_record(
 
 
 @pytest.mark.parametrize("name", [*BAD, *FOREIGN])
-def test_a_token_that_does_not_hold_is_asked_about_in_no_order(
-    issuer: Issuer, name: str, settings: Any
-) -> None:
+def test_invalid_token_is_401_in_any_class_order(issuer: Issuer, name: str, settings: Any) -> None:
     token = {**BAD, **FOREIGN}[name](issuer)
     for order in ([OTHER, CLASS, TOKENS], [TOKENS, CLASS, OTHER]):
         settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "AUTHENTICATION_CLASSES": order}
         assert refused(token).status_code == 401
 
 
-def test_classes_of_several_issuers_stand_side_by_side(
+def test_several_issuers_can_be_configured(
     issuer: Issuer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Issuer()
@@ -217,32 +215,30 @@ def test_classes_of_several_issuers_stand_side_by_side(
         other.stop()
 
 
-def test_a_clock_may_be_a_minute_wrong(issuer: Issuer) -> None:
+def test_clock_skew_of_a_minute_is_tolerated(issuer: Issuer) -> None:
     now = int(time.time())
     assert status(issuer.token(exp=now - 50)) == 200
     assert status(issuer.token(nbf=now + 50, iat=now + 50)) == 200
 
 
-def test_one_of_several_audiences_is_enough(issuer: Issuer) -> None:
+def test_one_matching_audience_is_enough(issuer: Issuer) -> None:
     assert called(issuer.token(aud=["account", RESOURCE]))["audience"] == [RESOURCE]
 
 
-def test_an_issuer_may_call_the_endpoint_by_another_name(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_audience_can_be_configured(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IssuerAuthentication, "audience", "11111111-2222")
     assert called(issuer.token(aud="11111111-2222"))["audience"] == [RESOURCE]
     assert status(issuer.token()) == 401
 
 
-def test_a_key_is_not_used_for_what_it_is_not_meant_for(issuer: Issuer) -> None:
+def test_key_is_not_used_against_its_declared_use(issuer: Issuer) -> None:
     for members in ({"use": "enc"}, {"alg": "PS256"}):
         issuer.jwks = [{**issuer.jwks[0], "use": "sig", "kid": str(members), **members}]
         jwks.keys_of.cache_clear()
         assert status(issuer.token(header={"kid": str(members)})) == 401
 
 
-def test_a_weak_key_of_the_issuer_is_not_used(issuer: Issuer) -> None:
+def test_weak_keys_are_not_used(issuer: Issuer) -> None:
     weak = rsa.generate_private_key(65537, 1024)
     issuer.jwks = [public_jwk(weak, "RS256", kid="a")]
     with pytest.warns(jwt.InsecureKeyLengthWarning):
@@ -250,7 +246,7 @@ def test_a_weak_key_of_the_issuer_is_not_used(issuer: Issuer) -> None:
     assert status(token) == 401
 
 
-def test_keys_that_cannot_be_read_do_not_hide_those_that_can(issuer: Issuer) -> None:
+def test_unreadable_keys_do_not_hide_valid_keys(issuer: Issuer) -> None:
     bad = [{"kid": "a"}, {"kid": "a", "kty": "future"}, {"kid": "a", "kty": "RSA", "n": "!"}, 7]
     issuer.jwks = [*bad, {"kid": "a", "kty": "oct", "k": "c2VjcmV0"}, *issuer.jwks]  # type: ignore[list-item]
     assert status(issuer.token()) == 200
@@ -276,7 +272,7 @@ def test_scopes_are_read_from_the_claims_of_each_provider(
 
 
 @pytest.mark.parametrize("scope", [None, "", "openid", "MCP"])
-def test_a_token_without_the_scope_of_a_tool_is_403_and_on_record(
+def test_missing_scope_is_403_and_recorded(
     issuer: Issuer, scope: str | None, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "AUTHORIZATION_SERVERS": [issuer.url]}
@@ -293,18 +289,18 @@ def test_a_token_without_the_scope_of_a_tool_is_403_and_on_record(
 
 
 @pytest.mark.parametrize("name", ["client_id", "azp", "cid", "appid"])
-def test_a_record_names_the_client(issuer: Issuer, name: str) -> None:
+def test_record_names_the_client(issuer: Issuer, name: str) -> None:
     called(issuer.token(**{"client_id": None, name: "desktop"}))
     assert ToolCallRecord.objects.get().credential == "desktop"
 
 
 @pytest.mark.parametrize("name", ["\ud800", "\0", "a" * 5000, 5, ["a"], {"a": "\ud800"}])
-def test_a_client_of_any_name_is_on_record(issuer: Issuer, name: Any) -> None:
+def test_arbitrary_client_names_are_recorded(issuer: Issuer, name: Any) -> None:
     assert called(issuer.token(client_id=name))["user"] == "ada"
     assert ToolCallRecord.objects.get().outcome == "succeeded"
 
 
-def test_rates_by_credential_count_each_user_of_a_client(issuer: Issuer, settings: Any) -> None:
+def test_credential_rates_count_each_user_of_a_client(issuer: Issuer, settings: Any) -> None:
     settings.MCP_BRIDGE = {
         **settings.MCP_BRIDGE,
         "THROTTLE_CLASSES": ["mcp_bridge.access.throttling.CredentialRateThrottle"],
@@ -313,12 +309,12 @@ def test_rates_by_credential_count_each_user_of_a_client(issuer: Issuer, setting
     get_user_model().objects.create_user("bob")
     for sub in ("ada", "bob"):
         assert not CheckedClient(token=issuer.token(sub=sub)).call_tool("whoami").get("isError")
-        # Another token of the same client is no new caller.
+        # Another token of the same client does not count as another caller.
         again = CheckedClient(token=issuer.token(sub=sub, jti="another")).call_tool("whoami")
         assert again["isError"]
 
 
-def test_a_user_who_was_deactivated_is_401(issuer: Issuer) -> None:
+def test_deactivated_user_is_401(issuer: Issuer) -> None:
     get_user_model().objects.update(is_active=False)
     assert status(issuer.token()) == 401
 
@@ -334,7 +330,7 @@ def test_a_user_who_was_deactivated_is_401(issuer: Issuer) -> None:
         ({"email": "", "email_verified": True}, 401),
     ],
 )
-def test_an_address_names_a_user_only_if_it_is_proven_and_of_one_user(
+def test_only_verified_unique_email_identifies_a_user(
     issuer: Issuer, claims: dict[str, Any], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IssuerAuthentication, "user_claim", "email")
@@ -348,12 +344,12 @@ def test_an_address_names_a_user_only_if_it_is_proven_and_of_one_user(
 
 
 @pytest.mark.parametrize("algorithms", [["HS256"], ["RS256", "none"], ["RS256", "HS512"]])
-def test_a_class_cannot_allow_an_algorithm_that_is_not_safe(algorithms: list[str]) -> None:
+def test_class_cannot_allow_an_unsafe_algorithm(algorithms: list[str]) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"Mine\.algorithms must not have"):
         type("Mine", (JWTAuthentication,), {"algorithms": algorithms})
 
 
-def test_a_class_may_narrow_what_it_takes(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_can_restrict_algorithms(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IssuerAuthentication, "algorithms", ["ES256"])
     assert status(issuer.token()) == 401
     monkeypatch.setattr(IssuerAuthentication, "algorithms", ["RS256"])
@@ -363,7 +359,7 @@ def test_a_class_may_narrow_what_it_takes(issuer: Issuer, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("missing", ["issuer", "audience"])
-def test_a_class_without_issuer_or_audience_lets_nobody_in_and_says_so(
+def test_class_without_issuer_or_audience_refuses_all_tokens(
     issuer: Issuer,
     missing: str,
     settings: Any,
@@ -385,7 +381,7 @@ def documented(name: str, **attributes: Any) -> type[JWTAuthentication]:
     return type(name, (base,), attributes)
 
 
-# What each provider's tokens have that others' have not, and the class of the page.
+# Claims that are specific to each provider's tokens, and the class of the page.
 PROVIDERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "KeycloakAuthentication": (
         {"typ": "JWT"},
@@ -438,12 +434,12 @@ PROVIDERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_tokens_in_the_shape_of_each_provider_are_read_as_its_page_says(
+def test_provider_tokens_are_read_as_documented(
     issuer: Issuer, name: str, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header, claims = PROVIDERS[name]
     get_user_model().objects.update(email="ada@example.com")
-    # The providers are away: their keys are here, and their names are their own.
+    # The providers are not contacted: their keys are local, their issuer names are real.
     theirs = documented(name, jwks_url=f"{issuer.url}{KEYS}")
     monkeypatch.setattr(sys.modules[__name__], "Documented", theirs, raising=False)
     settings.MCP_BRIDGE = {
@@ -458,7 +454,7 @@ def test_tokens_in_the_shape_of_each_provider_are_read_as_its_page_says(
 
 
 @pytest.mark.parametrize(("groups", "expected"), [(["staff"], 200), (["guests"], 401), ([], 401)])
-def test_a_site_may_create_users_by_a_rule_of_its_own(
+def test_site_can_create_users_from_tokens(
     issuer: Issuer,
     groups: list[str],
     expected: int,

@@ -1,4 +1,4 @@
-"""The direct lane in the place of Django's handler for test clients."""
+"""The direct lane instead of Django's handler for test clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.lane import scope_of
 
 
 class Lane(MCPApplication):
-    """The direct lane, whose request is what a test client has made of its own."""
+    """The direct lane, whose request takes over attributes of the test client's request."""
 
     original: Any = None
     made: Any = None
@@ -31,7 +31,7 @@ class Lane(MCPApplication):
 
 
 async def answer(lane: Lane, request: HttpRequest) -> HttpResponse:
-    """What the direct lane answers to the request of a test client."""
+    """Return the direct lane's response to the request of a test client."""
     lane.original = request
     events = [{"type": "http.request", "body": request.read()}]
     sent: list[Any] = []
@@ -46,7 +46,7 @@ async def answer(lane: Lane, request: HttpRequest) -> HttpResponse:
 
     await lane(scope_of(request), receive, send)
     if hasattr(lane.made, "user"):
-        # Some look at the request that the test client has made.
+        # Some tests inspect the request that the test client has made.
         request.user = lane.made.user
     start, *rest = sent
     response = HttpResponse(b"".join(each["body"] for each in rest), status=start["status"])
@@ -57,7 +57,7 @@ async def answer(lane: Lane, request: HttpRequest) -> HttpResponse:
 
 
 def lane_for(request: HttpRequest) -> Lane | None:
-    """The direct lane, where it answers to a request."""
+    """Return the direct lane if it serves the request."""
     try:
         lane = Lane(get_asgi_application())
     except ImproperlyConfigured:

@@ -1,4 +1,4 @@
-"""The direct lane: what it serves, what it leaves to Django, and when a request needs a thread."""
+"""The direct lane: requests that it serves, those that it leaves to Django, and its threads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mcp_bridge.views import MCPView
 from tests.support.asgi import Exchange, exchange, scope_of, scope_with
 from tests.support.wire import strict
 
-# Threads of requests have connections of their own, which no test's transaction holds.
+# Threads of requests have separate connections, outside the test's transaction.
 pytestmark = pytest.mark.django_db(transaction=True)
 VARIABLE: ContextVar[str] = ContextVar("VARIABLE")
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -43,7 +43,7 @@ LEFT: list[str] = []
 
 
 class Marking:
-    """Middleware that marks what goes through it."""
+    """Middleware that marks the responses that pass it."""
 
     sync_capable = async_capable = True
 
@@ -85,7 +85,7 @@ def direct(**options: Any) -> MCPApplication:
 
 
 def called(tool: str, *sent: tuple[bytes, bytes], **changes: Any) -> Any:
-    """The structured result of a call."""
+    """Return the structured result of a call."""
     scope, body = scope_of(tool)
     scope["headers"] += sent
     answer = exchange(direct(), {**scope, **changes}, body)
@@ -93,10 +93,10 @@ def called(tool: str, *sent: tuple[bytes, bytes], **changes: Any) -> Any:
     return strict(answer.body)["result"]["structuredContent"]["result"]
 
 
-# What it serves.
+# Requests it serves.
 
 
-def test_the_endpoint_is_answered_without_middleware_and_the_rest_by_django() -> None:
+def test_only_the_endpoint_bypasses_middleware() -> None:
     assert exchange(direct(), scope_with(JSON), PING).status == 200
     assert LEFT == []
     assert exchange(direct(), {**scope_with(JSON), "path": "/nowhere"}, b"").status == 404
@@ -109,7 +109,7 @@ def test_another_verb_is_refused_by_the_view(verb: str) -> None:
     assert (answer.status, LEFT) == (405, ["/mcp"])
 
 
-def test_what_is_no_request_is_handed_on() -> None:
+def test_websockets_are_passed_on() -> None:
     async def other(scope: Any, receive: Any, send: Any) -> None:
         kinds.append(scope["type"])
 
@@ -118,7 +118,7 @@ def test_what_is_no_request_is_handed_on() -> None:
     assert kinds == ["websocket"]
 
 
-def test_a_query_that_is_no_text_is_refused_by_django() -> None:
+def test_undecodable_query_is_refused_by_django() -> None:
     assert exchange(direct(), {**scope_with(JSON), "query_string": b"\xff"}, PING).status == 400
 
 
@@ -129,7 +129,7 @@ def test_only_the_given_address_is_served() -> None:
 
 
 @pytest.mark.parametrize("name", ["get_server", "get_context", "admit", "open"])
-def test_what_a_view_of_ones_own_overrides_is_asked(name: str, settings: Any) -> None:
+def test_overridden_view_methods_are_called(name: str, settings: Any) -> None:
     def overridden(self: Any, *args: Any, **kwargs: Any) -> Any:
         assert Group.objects.count() == 0
         asked.append(name)
@@ -143,7 +143,7 @@ def test_what_a_view_of_ones_own_overrides_is_asked(name: str, settings: Any) ->
     assert (asked, LEFT) == ([name], [])
 
 
-def test_the_language_and_the_prefix_are_those_of_the_request(settings: Any) -> None:
+def test_language_and_script_prefix_follow_the_request(settings: Any) -> None:
     serve(settings, whoami, public=True)
     german = (b"accept-language", b"fr-x;q=0.1, de;q=0.9")
     assert called("whoami", german) == ["de", "de", "/mcp", "/mcp"]
@@ -154,14 +154,14 @@ def test_the_language_and_the_prefix_are_those_of_the_request(settings: Any) -> 
     assert called("whoami", german, path="/app/mcp")[2] == "/app/mcp"
 
 
-def test_an_error_is_logged_as_by_django(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_is_logged_as_by_django(caplog: pytest.LogCaptureFixture) -> None:
     assert exchange(direct(), scope_with([*JSON, (b"origin", b"null")]), PING).status == 403
     assert [(each.name, each.getMessage()) for each in caplog.records] == [
         ("django.request", "Forbidden: /mcp")
     ]
 
 
-def test_an_error_of_the_view_is_an_answer(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_error_of_the_view_is_answered(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     def broken(self: Any, *known: Any) -> Any:
         raise KeyError("SECRET-MARKER")
 
@@ -174,7 +174,7 @@ def test_an_error_of_the_view_is_an_answer(settings: Any, caplog: pytest.LogCapt
     assert "SECRET-MARKER" in caplog.text
 
 
-# What it cannot serve.
+# Configurations it cannot serve.
 
 
 def decorated() -> Any:
@@ -188,26 +188,26 @@ def dispatching() -> Any:
 
 
 @pytest.mark.parametrize("make", [decorated, dispatching])
-def test_a_view_with_more_around_it_is_left_to_django(make: Any, settings: Any) -> None:
+def test_decorated_view_is_a_configuration_error(make: Any, settings: Any) -> None:
     serve(settings, where, public=True)
     settings.ROOT_URLCONF.urlpatterns[:] = [path("own", make())]
     with pytest.raises(ImproperlyConfigured, match="decorated or overrides"):
         direct()
 
 
-def test_an_address_that_is_not_the_endpoints_is_an_error() -> None:
+def test_address_without_an_endpoint_is_an_error() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"'/mpc'.*there, but at /mcp, /mcp/"):
         direct(path="/mpc")
 
 
-def test_a_site_without_the_endpoint_is_an_error(settings: Any) -> None:
+def test_site_without_the_endpoint_is_an_error(settings: Any) -> None:
     serve(settings, where)
     settings.ROOT_URLCONF.urlpatterns.clear()
     with pytest.raises(ImproperlyConfigured, match="The URLconf does not serve"):
         direct()
 
 
-def test_a_class_that_needs_a_session_is_an_error(settings: Any) -> None:
+def test_class_requiring_a_session_is_an_error(settings: Any) -> None:
     name = "rest_framework.authentication.SessionAuthentication"
     settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": [name]}
     with pytest.raises(ImproperlyConfigured, match=f"without middleware and sessions: {name}"):
@@ -218,22 +218,20 @@ def test_a_class_that_needs_a_session_is_an_error(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("sent", [[], [(b"content-length", b"5")]])
-def test_no_more_of_a_body_is_received_than_may_be_sent(sent: Any, settings: Any) -> None:
+def test_body_is_received_up_to_the_limit(sent: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"MAX_BODY_BYTES": 100}
     answer = exchange(direct(), scope_with(JSON + sent), *[b" " * 60] * 10)
     assert (answer.status, answer.received) == (413, 2)
 
 
 @pytest.mark.parametrize("length", [b"101", b"9" * 5000])
-def test_nothing_is_received_of_a_body_that_says_to_be_too_large(
-    length: bytes, settings: Any
-) -> None:
+def test_oversized_body_is_not_read(length: bytes, settings: Any) -> None:
     settings.MCP_BRIDGE = {"MAX_BODY_BYTES": 100}
     answer = exchange(direct(), scope_with([*JSON, (b"content-length", length)]), PING)
     assert (answer.status in (400, 413), answer.received) == (True, 0)
 
 
-def test_a_body_that_breaks_off_is_refused() -> None:
+def test_interrupted_body_is_refused() -> None:
     """Servers say of chunks that they cannot read, too, that the client has gone."""
     answer = exchange(direct(), scope_with(JSON), PING[:9], leaves=True)
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, -32600)
@@ -250,7 +248,7 @@ def lifespan(application: Any) -> list[str]:
     return [each["type"] for each in one.sent]
 
 
-def test_lifespan_is_answered_and_functions_are_called_at_its_end() -> None:
+def test_lifespan_shutdown_calls_registered_functions() -> None:
     class Flushing(MCPApplication):
         at_shutdown = (partial(LEFT.append, "flushed"),)
 
@@ -261,7 +259,7 @@ def test_lifespan_is_answered_and_functions_are_called_at_its_end() -> None:
     assert LEFT == ["flushed"]
 
 
-def test_lifespan_is_handed_to_an_application_that_knows_it() -> None:
+def test_lifespan_is_passed_to_an_application_supporting_it() -> None:
     async def other(scope: Any, receive: Any, send: Any) -> None:
         heard.extend([(await receive())["type"], (await receive())["type"]])
 
@@ -304,7 +302,7 @@ def wait_for_threads(application: MCPApplication) -> None:
 def acts(
     tool: Callable[..., Any], settings: Any, hops: list[str], sent: Any = (), **options: Any
 ) -> int:
-    """How many threads a call needs once the administrators' settings are known."""
+    """Return how many threads a call needs once the administrators' settings are known."""
     serve(settings, tool, **options)
     application = direct()
     scope, body = scope_of(tool.__name__, **dict(sent))
@@ -321,19 +319,19 @@ def acts(
 NO_RECORDS = {"AUDIT": None, "STATE_MAX_AGE": 3600}
 
 
-def test_an_open_coroutine_needs_no_thread(settings: Any, hops: list[str]) -> None:
+def test_public_coroutine_needs_no_thread(settings: Any, hops: list[str]) -> None:
     settings.MCP_BRIDGE = NO_RECORDS
     assert acts(awhere, settings, hops, public=True, read_only=True) == 0
 
 
 async def alength(text: str) -> int:
-    """Tell the length of a text, on the event loop."""
+    """Return the length of a text, on the event loop."""
     asyncio.get_running_loop()
     return len(text)
 
 
 @pytest.mark.parametrize(("length", "count"), [(60_000, 0), (70_000, 1)])
-def test_a_large_body_is_read_in_a_thread(
+def test_large_body_is_read_in_a_thread(
     length: int, count: int, settings: Any, hops: list[str]
 ) -> None:
     settings.MCP_BRIDGE = NO_RECORDS
@@ -341,21 +339,19 @@ def test_a_large_body_is_read_in_a_thread(
     assert acts(alength, settings, hops, sent, public=True, read_only=True) == count
 
 
-def test_a_function_needs_one_thread_once(settings: Any, hops: list[str]) -> None:
+def test_function_needs_one_thread_once(settings: Any, hops: list[str]) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     assert acts(where, settings, hops, public=True, read_only=True) == 1
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 0}
     assert acts(where, settings, hops, public=True) == 1
 
 
-def test_a_coroutine_that_acts_needs_a_thread_before_and_after(
-    settings: Any, hops: list[str]
-) -> None:
+def test_writing_coroutine_uses_a_thread_before_and_after(settings: Any, hops: list[str]) -> None:
     assert acts(awhere, settings, hops, public=True) == 2
 
 
 @pytest.mark.parametrize(("tool", "count"), [(where, 1), (awhere, 2)])
-def test_a_credential_needs_no_thread_of_its_own(
+def test_checking_a_credential_uses_no_extra_thread(
     tool: Any, count: int, settings: Any, user: Any, hops: list[str]
 ) -> None:
     _, secret = Token.objects.issue(user=user, name="t")
@@ -366,7 +362,7 @@ def test_a_credential_needs_no_thread_of_its_own(
     assert len(hops) == count
 
 
-def test_a_thread_serves_one_request_after_another(settings: Any) -> None:
+def test_thread_serves_successive_requests(settings: Any) -> None:
     serve(settings, where, public=True, read_only=True)
     application = direct()
     scope, body = scope_of("where")
@@ -380,7 +376,7 @@ def test_a_thread_serves_one_request_after_another(settings: Any) -> None:
     assert (len(one_by_one), len(both)) == (1, 2)
 
 
-def test_what_a_tool_has_begun_may_use_a_thread_after_the_answer(settings: Any) -> None:
+def test_background_task_can_use_threads_after_the_answer(settings: Any) -> None:
     async def begin() -> str:
         """Begin what goes on after the answer."""
         later.append(asyncio.ensure_future(go_on()))
@@ -405,7 +401,7 @@ def test_what_a_tool_has_begun_may_use_a_thread_after_the_answer(settings: Any) 
     assert asyncio.run(main()) != threading.get_ident()
 
 
-def test_context_variables_go_into_the_thread_and_back(settings: Any) -> None:
+def test_context_variables_propagate_to_threads_and_back(settings: Any) -> None:
     def change() -> str:
         """Change a context variable."""
         seen = VARIABLE.get()
@@ -431,9 +427,9 @@ def test_context_variables_go_into_the_thread_and_back(settings: Any) -> None:
     assert heard == ["of the tool"]
 
 
-def test_a_function_may_call_coroutines_on_the_event_loop(settings: Any) -> None:
+def test_function_can_call_coroutines_on_the_event_loop(settings: Any) -> None:
     def call() -> list[int]:
-        """Say where a coroutine of a function runs, and a function of that."""
+        """Say which threads a coroutine of a function and its function run in."""
         return [threading.get_ident(), *async_to_sync(awhere_twice)()]
 
     async def awhere_twice() -> list[int]:
@@ -444,7 +440,7 @@ def test_a_function_may_call_coroutines_on_the_event_loop(settings: Any) -> None
     assert (on_loop, in_thread) == (threading.get_ident(), own)
 
 
-def test_an_error_in_a_thread_is_logged_with_where_it_was_raised(
+def test_error_in_a_thread_is_logged_with_its_traceback(
     settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> None:
@@ -460,7 +456,7 @@ def test_an_error_in_a_thread_is_logged_with_where_it_was_raised(
 
 
 @pytest.mark.parametrize("max_age", [0, None])
-def test_a_connection_is_kept_as_long_as_the_site_says(
+def test_connections_respect_conn_max_age(
     max_age: int | None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def close(self: Any) -> None:
@@ -478,7 +474,7 @@ def test_a_connection_is_kept_as_long_as_the_site_says(
     scope, body = scope_of("query")
     exchange(application, scope, body)
     wait_for_threads(application)
-    # A thread of another test may end just now.
+    # A thread of another test may be ending now.
     own = {thread for each in application.threads._idle for thread in each._threads}
     assert own
     assert closed & own == (own if max_age == 0 else set())
@@ -486,7 +482,7 @@ def test_a_connection_is_kept_as_long_as_the_site_says(
     application.threads.stop()
 
 
-def test_a_connection_that_cannot_be_looked_at_fails_the_call(
+def test_call_fails_if_a_connection_cannot_be_checked(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def query() -> int:
@@ -505,7 +501,7 @@ def test_a_connection_that_cannot_be_looked_at_fails_the_call(
 # Signals.
 
 
-def test_the_signals_of_requests_are_sent_to_the_site(settings: Any) -> None:
+def test_request_signals_are_sent(settings: Any) -> None:
     def started(**known: Any) -> None:
         heard.append(known["scope"]["path"])
 
@@ -524,7 +520,7 @@ def test_the_signals_of_requests_are_sent_to_the_site(settings: Any) -> None:
     assert heard == ["/mcp", "finished"]
 
 
-def test_a_server_of_ones_own_may_answer(settings: Any) -> None:
+def test_custom_server_can_answer(settings: Any) -> None:
     class Own(MCPServer):
         async def handle(self, *known: Any) -> Any:
             await in_thread()

@@ -1,4 +1,4 @@
-"""The request that the direct lane makes is the one that Django makes, whatever was sent."""
+"""The direct lane makes the same request object as Django for any input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JSON = [(b"host", b"testserver"), (b"content-type", b"application/json")]
         ([], {"root_path": "/app", "path": "/app/mcp"}),
     ],
 )
-def test_a_request_is_the_one_that_django_makes(
+def test_request_equals_djangos(
     headers: list[tuple[bytes, bytes]], changes: dict[str, Any]
 ) -> None:
     scope = scope_with([*JSON, *headers])

@@ -25,7 +25,7 @@ from tests.support.values import dumps
 from tests.support.wire import strict
 
 marked = test_direct_lane.marked
-# Threads of requests have connections of their own, which no test's transaction holds.
+# Threads of requests have separate connections, outside the test's transaction.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -57,7 +57,7 @@ def address(settings: Any) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.requirement("state.none-of-connections")
-def test_a_server_answers_one_request_after_another(address: tuple[str, int]) -> None:
+def test_server_answers_successive_requests(address: tuple[str, int]) -> None:
     connection = HTTPConnection(*address, timeout=10)
     sent = {"Content-Type": "application/json"}
     for tool in ("where", "awhere", "where"):
@@ -91,7 +91,7 @@ def told(
     name: str | None = None,
     **more: str | None,
 ) -> tuple[int, Any]:
-    """The status of the answer to a request over this connection, and its result or its error."""
+    """Return the status of the answer to a request, and its result or error."""
     params = {} if name is None else {"name": name}
     if method == "initialize":
         params["protocolVersion"] = client.revision.version
@@ -105,7 +105,7 @@ def told(
 
 
 @pytest.mark.requirement("state.none-of-connections")
-def test_nothing_is_learnt_from_earlier_requests_of_a_connection(user: Any, settings: Any) -> None:
+def test_requests_share_no_state_over_a_connection(user: Any, settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
     serve(settings, where, ask)
     _, secret = Token.objects.issue(user=user, name="test")
@@ -121,7 +121,7 @@ def test_nothing_is_learnt_from_earlier_requests_of_a_connection(user: Any, sett
             assert (status, result["isError"]) == (200, False)
             status, error = told(link, modern, "tools/call", "where")
             assert (status, error["code"]) == (401, 401)
-        # What the client can do:
+        # Capabilities of the client:
         for _ in range(2):
             modern.capabilities = {"elicitation": {}}
             status, result = told(link, modern, "tools/call", "ask", **known)
@@ -142,7 +142,7 @@ def test_nothing_is_learnt_from_earlier_requests_of_a_connection(user: Any, sett
         link.close()
 
 
-def test_a_server_refuses_a_body_that_says_to_be_too_large(address: tuple[str, int]) -> None:
+def test_server_refuses_a_declared_oversized_body(address: tuple[str, int]) -> None:
     connection = HTTPConnection(*address, timeout=10)
     connection.putrequest("POST", "/mcp")
     connection.putheader("Content-Type", "application/json")

@@ -66,12 +66,12 @@ PATHS: dict[str, Any] = {
 DOCUMENT = {"openapi": "3.0.3", "info": {"title": "x", "version": "1"}, "paths": PATHS}
 OPERATIONS = ["tag:articles", "numbers", "forms", "files", "GET /read", "write"]
 
-# Offers the document, with these options of the source besides.
+# Offers the document, with additional options of the source.
 Offer = Callable[..., Service]
 
 
 def called(caller: MCPClient, tool: str, **arguments: Any) -> Any:
-    """What the service says that it has received."""
+    """Return what the service says that it has received."""
     result = caller.call_tool(tool, arguments)
     assert not result.get("isError"), text_of(result)
     return result["structuredContent"]
@@ -97,7 +97,7 @@ def broken_headers(call: ToolCall) -> dict[str, str]:
 
 
 def passing_headers(call: ToolCall) -> dict[str, str]:
-    """Pass on what only this site may be told."""
+    """Pass on a credential that is meant for this site only."""
     request = call.context.request
     assert request is not None
     return {"X-Token": f"is {request.META['HTTP_AUTHORIZATION']}"}

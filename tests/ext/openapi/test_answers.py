@@ -1,4 +1,4 @@
-"""What the service answers, however bad it is."""
+"""Answers of the service, however bad they are."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def sending(*given: Any, **more: Any) -> Callable[[Received, BaseHTTPRequestHand
         ),
     ],
 )
-def test_what_the_service_refuses_is_one_sentence(
+def test_service_refusal_is_one_sentence(
     answer: Any, text: str, offer: Offer, caller: MCPClient
 ) -> None:
     at_the_other_end = answering(offer, answer)
@@ -75,7 +75,7 @@ def test_what_the_service_refuses_is_one_sentence(
     assert len(at_the_other_end.received) == 1
 
 
-def test_a_service_that_fails_may_have_done_what_was_asked(offer: Offer, caller: MCPClient) -> None:
+def test_service_failure_leaves_the_outcome_unknown(offer: Offer, caller: MCPClient) -> None:
     at_the_other_end = answering(offer, sending({"detail": "secret"}, 503))
     assert failed(caller, READS) == (
         "The service failed (503 Service Unavailable). The same call may succeed later."
@@ -84,7 +84,7 @@ def test_a_service_that_fails_may_have_done_what_was_asked(offer: Offer, caller:
     assert len(at_the_other_end.received) == 2
 
 
-def test_an_answer_that_unpacks_to_too_much_is_not_read(offer: Offer, caller: MCPClient) -> None:
+def test_oversized_decompressed_answer_is_not_read(offer: Offer, caller: MCPClient) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     answering(offer, sending(bomb, Content_Encoding="gzip"), max_bytes=1_000_000)
     assert failed(caller, READS) == (
@@ -94,7 +94,7 @@ def test_an_answer_that_unpacks_to_too_much_is_not_read(offer: Offer, caller: MC
     assert called(caller, READS) == {"a": 1}
 
 
-def test_an_answer_that_is_too_long_is_not_read(offer: Offer, caller: MCPClient) -> None:
+def test_oversized_answer_is_not_read(offer: Offer, caller: MCPClient) -> None:
     answering(offer, sending(b"x" * 1001), max_bytes=1000)
     assert "more than 1000 bytes" in failed(caller, READS)
 
@@ -115,7 +115,7 @@ def dripping_headers(received: Received, handler: BaseHTTPRequestHandler) -> Non
 
 
 @pytest.mark.parametrize("answer", [dripping, dripping_headers])
-def test_a_service_that_answers_bit_by_bit_is_cut_off_at_the_deadline(
+def test_slow_answer_is_cut_off_at_the_deadline(
     answer: Any, offer: Offer, caller: MCPClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     answering(offer, answer, timeout=0.3)
@@ -125,7 +125,7 @@ def test_a_service_that_answers_bit_by_bit_is_cut_off_at_the_deadline(
     assert failed(caller, READS) == "The service did not answer in time."
 
 
-def test_a_service_that_breaks_off_is_told(offer: Offer, caller: MCPClient) -> None:
+def test_interrupted_answer_is_reported(offer: Offer, caller: MCPClient) -> None:
     def hang_up(received: Received, handler: BaseHTTPRequestHandler) -> None:
         handler.close_connection = True
 
@@ -133,7 +133,7 @@ def test_a_service_that_breaks_off_is_told(offer: Offer, caller: MCPClient) -> N
     assert failed(caller, WRITES) == f"The service broke off.{MAYBE}"
 
 
-def test_a_service_that_is_not_there_has_done_nothing(offer: Offer, caller: MCPClient) -> None:
+def test_unreachable_service_is_reported(offer: Offer, caller: MCPClient) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -144,7 +144,7 @@ def test_a_service_that_is_not_there_has_done_nothing(offer: Offer, caller: MCPC
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0"])
-def test_addresses_that_are_no_hosts_are_never_connected_with(
+def test_non_host_addresses_are_never_connected_to(
     address: str, offer: Offer, caller: MCPClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     offer(server=f"http://{address}", insecure=True)
@@ -152,7 +152,7 @@ def test_addresses_that_are_no_hosts_are_never_connected_with(
     assert "which is not allowed" in caplog.text
 
 
-def test_variables_of_the_environment_change_nothing(
+def test_environment_variables_are_ignored(
     offer: Offer, caller: MCPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -161,7 +161,7 @@ def test_variables_of_the_environment_change_nothing(
     assert called(caller, "read")["path"] == "/read"
 
 
-def test_connections_are_used_again_and_not_by_another_process(
+def test_connections_are_reused_only_within_a_process(
     offer: Offer, caller: MCPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = []
@@ -180,9 +180,7 @@ def test_connections_are_used_again_and_not_by_another_process(
     assert len(set(ports)) == 2
 
 
-def test_errors_of_fields_are_lines_with_the_names_of_arguments(
-    offer: Offer, caller: MCPClient
-) -> None:
+def test_field_errors_are_lines_with_argument_names(offer: Offer, caller: MCPClient) -> None:
     at_the_other_end = offer()
     errors = {"path": "Too old.", "body": "Too new."}
     detail = [{"loc": [place, "slug"], "msg": text} for place, text in errors.items()]
@@ -192,7 +190,7 @@ def test_errors_of_fields_are_lines_with_the_names_of_arguments(
     )
 
 
-def test_output_schemas_are_told_where_that_is_asked_for(offer: Offer) -> None:
+def test_output_schemas_are_sent_if_enabled(offer: Offer) -> None:
     operation = {
         "operationId": "read",
         "responses": {"200": {"content": {"application/json": {"schema": of_object(a=STRING)}}}},
@@ -204,7 +202,7 @@ def test_output_schemas_are_told_where_that_is_asked_for(offer: Offer) -> None:
     assert served("read").output_schema == {"type": "object", "properties": {"a": STRING}}
 
 
-def test_what_the_service_refuses_is_in_the_log(
+def test_service_refusals_are_logged(
     offer: Offer, caller: MCPClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "mcp_bridge.ext.openapi")
@@ -215,7 +213,9 @@ def test_what_the_service_refuses_is_in_the_log(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_both_endpoints_call(asynchronous: bool, offer: Offer, user: Any, settings: Any) -> None:
+def test_calls_work_at_both_endpoints(
+    asynchronous: bool, offer: Offer, user: Any, settings: Any
+) -> None:
     offer(permissions=["auth.view_user"])
     route(settings, asynchronous=asynchronous)
     user.user_permissions.add(Permission.objects.get(codename="view_user"))

@@ -66,7 +66,7 @@ components:
 """
 TOOL = "weather_get"
 
-# Runs the command with these arguments; returns what it prints.
+# Runs the command with these arguments and returns its output.
 Run = Callable[..., str]
 
 
@@ -104,7 +104,7 @@ def run(settings: Any, pinned: Path) -> Run:
     return call
 
 
-def test_it_keeps_what_is_chosen_and_all_that_refers_to(
+def test_command_keeps_chosen_operations_and_their_references(
     run: Run, service: Path, pinned: Path
 ) -> None:
     told = run("--from", service)
@@ -129,12 +129,12 @@ def test_it_keeps_what_is_chosen_and_all_that_refers_to(
     assert told.endswith(f"{pinned}: written.\n")
 
 
-def test_what_it_wrote_is_what_the_source_serves(run: Run, service: Path) -> None:
+def test_pinned_document_is_served_by_the_source(run: Run, service: Path) -> None:
     run("--from", service)
     assert f"{TOOL}  " in run()
 
 
-def test_it_shows_what_has_changed(run: Run, service: Path, pinned: Path) -> None:
+def test_command_shows_changes(run: Run, service: Path, pinned: Path) -> None:
     run("--from", service)
     before = pinned.read_text()
     assert run("--from", service).endswith(f"{pinned}: unchanged.\n")
@@ -161,7 +161,9 @@ def test_it_shows_what_has_changed(run: Run, service: Path, pinned: Path) -> Non
         ("    get:\n      operationId: weather", "    put:\n      operationId: weather"),
     ],
 )
-def test_it_shows_another_method_or_path(old: str, new: str, run: Run, service: Path) -> None:
+def test_command_shows_a_changed_method_or_path(
+    old: str, new: str, run: Run, service: Path
+) -> None:
     run("--from", service)
     service.write_text(service.read_text().replace(old, new))
     told = run("--from", service)
@@ -170,9 +172,7 @@ def test_it_shows_another_method_or_path(old: str, new: str, run: Run, service: 
     assert ("    +GET /accounts/{place}\n" in told) or ("    +PUT /places/{place}\n" in told)
 
 
-def test_a_build_fails_where_the_pinned_file_is_not_as_it_has_to_be(
-    run: Run, service: Path, pinned: Path
-) -> None:
+def test_check_fails_if_the_pinned_file_is_outdated(run: Run, service: Path, pinned: Path) -> None:
     with pytest.raises(CommandError, match=r"Missing file .*weather\.json"):
         run("--check")
     run("--from", service, operations=["weather/get"])
@@ -182,7 +182,7 @@ def test_a_build_fails_where_the_pinned_file_is_not_as_it_has_to_be(
         run("--check", operations=["weather/get", "missing"])
 
 
-def test_it_reads_a_document_over_http(
+def test_command_reads_a_document_over_http(
     run: Run, service: Path, pinned: Path, at_the_other_end: Service
 ) -> None:
     def answer(received: Received, handler: Any) -> None:
@@ -221,7 +221,7 @@ def test_it_reads_a_document_over_http(
         (DOCUMENT.replace("#/x-parts/rep", "file:///etc/passwd#/rep"), "in another document"),
     ],
 )
-def test_what_cannot_be_pinned_is_said(
+def test_unpinnable_documents_are_command_errors(
     text: str, why: str, run: Run, service: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.ext.openapi.pinned._MAX_VALUES", 10_000)
@@ -230,7 +230,7 @@ def test_what_cannot_be_pinned_is_said(
         run("--from", service)
 
 
-# References that nothing chosen follows, by the place of the document where they stand.
+# References outside the chosen operations, by their place in the document.
 GONE = "{$ref: 'gone.yaml#/x'}"
 UNFOLLOWED = {
     "extension": ("      summary: Say", f"      x-more: {GONE}\n      summary: Say"),
@@ -279,7 +279,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("text", FOLLOWED.values(), ids=FOLLOWED)
-def test_references_of_schemas_are_followed_whatever_the_names(
+def test_schema_references_are_followed_under_any_name(
     text: str, run: Run, service: Path, pinned: Path
 ) -> None:
     target = "{$ref: '#/x-parts/schemas/Place'}"
@@ -292,7 +292,7 @@ def test_references_of_schemas_are_followed_whatever_the_names(
         run("--from", service)
 
 
-def test_a_response_named_default_is_followed(run: Run, service: Path, pinned: Path) -> None:
+def test_response_named_default_is_followed(run: Run, service: Path, pinned: Path) -> None:
     service.write_text(DOCUMENT.replace('"200":', "default:"))
     run("--from", service, operations=["weather/get"])
     assert sorted(json.loads(pinned.read_text())["components"]["schemas"]) == ["Weather", "Wind"]

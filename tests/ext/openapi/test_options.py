@@ -1,4 +1,4 @@
-"""Which operations of a document are tools, and what is wrong with it."""
+"""Selection of a document's operations as tools, and messages about its faults."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_chosen_operations_are_tools_under_legal_names(offer: Offer) -> None:
         (["GET /o*", "read"], ["read"]),
     ],
 )
-def test_operations_are_named_by_patterns_and_deprecated_ones_exactly(
+def test_patterns_match_operations_except_deprecated_ones(
     operations: list[str], found: list[str], offer: Offer
 ) -> None:
     offer(operations=operations)
     assert sorted(names()) == found
 
 
-def test_what_cannot_be_a_tool_is_said_and_the_rest_served(offer: Offer) -> None:
+def test_unsupported_operations_are_reported_and_others_served(offer: Offer) -> None:
     broken = {"/broken": {"$ref": "#/nowhere"}}
     offer(DOCUMENT | {"paths": PATHS | broken}, operations=["xml", "read", "missing", "tag:x"])
     assert names() == ["read"]
@@ -65,7 +65,7 @@ def test_what_cannot_be_a_tool_is_said_and_the_rest_served(offer: Offer) -> None
     ]
 
 
-def test_a_line_of_operations_may_say_what_a_mark_says(offer: Offer, caller: MCPClient) -> None:
+def test_operation_options_match_those_of_mcp_tool(offer: Offer, caller: MCPClient) -> None:
     offer(
         operations={
             "tag:articles": {"permissions": ["auth.view_user"]},
@@ -85,7 +85,7 @@ def test_a_line_of_operations_may_say_what_a_mark_says(offer: Offer, caller: MCP
     assert caller.list_tools() == []
 
 
-def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) -> None:
+def test_options_override_the_method_and_must_not_conflict(offer: Offer) -> None:
     offer(operations={"GET /*": {"destructive": True}, "read": {"confirm": True}})
     assert served("read").annotations == {"destructiveHint": True}
     offer(operations={"GET /*": {"destructive": True}, "read": {"read_only": True}})
@@ -111,7 +111,7 @@ def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) 
         ({"document": None}, "it requires the option 'document'"),
     ],
 )
-def test_wrong_options_are_errors(options: Any, why: str, offer: Offer) -> None:
+def test_invalid_options_are_errors(options: Any, why: str, offer: Offer) -> None:
     offer(**options)
     [message] = messages("mcp_bridge.E003")
     assert why in message
@@ -126,21 +126,19 @@ def test_wrong_options_are_errors(options: Any, why: str, offer: Offer) -> None:
         ("[" * 100_000, "is not JSON: maximum recursion depth"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_a_warning(document: str, why: str, offer: Offer) -> None:
+def test_unreadable_document_is_a_warning(document: str, why: str, offer: Offer) -> None:
     offer(document)
     [message] = messages("mcp_bridge.W063")
     assert why in message
 
 
-def test_a_document_that_is_not_there_is_a_warning(offer: Offer, tmp_path: Path) -> None:
+def test_missing_document_is_a_warning(offer: Offer, tmp_path: Path) -> None:
     offer(document=tmp_path / "none.json")
     [message] = messages("mcp_bridge.W063")
     assert "none.json: No such file or directory" in message
 
 
-def test_a_library_that_is_missing_is_one_error(
-    offer: Offer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_library_is_one_error(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mcp_bridge.outbound.client", "mcp_bridge.ext.openapi.client"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "httpcore2", None)
@@ -161,19 +159,19 @@ def test_a_library_that_is_missing_is_one_error(
         ({"server": "https://user@host/", "anonymous": True}, "more than a scheme, a host"),
     ],
 )
-def test_what_leads_to_no_service_is_an_error(options: Any, why: str, offer: Offer) -> None:
+def test_missing_or_invalid_server_is_an_error(options: Any, why: str, offer: Offer) -> None:
     offer(**options)
     [message] = messages("mcp_bridge.E062")
     assert why in message
 
 
-def test_a_file_of_certificates_that_is_not_there_is_a_warning(offer: Offer) -> None:
+def test_missing_certificate_file_is_a_warning(offer: Offer) -> None:
     offer(ca_file="/nowhere.pem", server="https://localhost")
     [message] = messages("mcp_bridge.W064")
     assert "No such file" in message
 
 
-def test_two_operations_of_one_name_are_a_warning(offer: Offer) -> None:
+def test_operations_with_the_same_name_are_a_warning(offer: Offer) -> None:
     operations = {"read": {"name": "same"}, "write": {"name": "same"}}
     offer(operations=operations)
     assert names() == []

@@ -1,4 +1,4 @@
-"""The example of docs/sources/openapi.md, as it stands there."""
+"""The example of docs/sources/openapi.md, unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def site(
     )
 
 
-def test_the_example_asks_as_its_user(user: Any, at_the_other_end: Service) -> None:
+def test_example_calls_as_its_user(user: Any, at_the_other_end: Service) -> None:
     user.user_permissions.set(Permission.objects.filter(codename__in=["view_user", "change_user"]))
     caller = MCPClient(user=User.objects.get(pk=user.pk))
     assert sorted(each["name"] for each in caller.list_tools()) == [
@@ -64,9 +64,7 @@ def test_the_example_asks_as_its_user(user: Any, at_the_other_end: Service) -> N
     )
 
 
-def test_what_is_to_be_confirmed_is_told_and_sent_once_it_is(
-    user: Any, at_the_other_end: Service
-) -> None:
+def test_example_sends_a_call_after_confirmation(user: Any, at_the_other_end: Service) -> None:
     user.user_permissions.set(Permission.objects.filter(codename="change_user"))
     User.objects.filter(pk=user.pk).update(email="ada@example.com")
     caller = MCPClient(user=User.objects.get(pk=user.pk))
@@ -82,6 +80,6 @@ def test_what_is_to_be_confirmed_is_told_and_sent_once_it_is(
     )
 
 
-def test_a_pattern_of_the_example_that_means_nothing_is_a_warning() -> None:
+def test_example_warns_of_an_unmatched_pattern() -> None:
     found = [each for each in checks.run_checks() if each.id == "mcp_bridge.W061"]
     assert ["'tag:customers'" in each.msg for each in found] == [True]

@@ -1,4 +1,4 @@
-"""What the service receives: from whom, and where."""
+"""Requests that the service receives: their values, headers and address."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.services import service
 from tests.support.serving import served
 
 
-def test_arguments_whose_names_collide_reach_their_places(offer: Offer, caller: MCPClient) -> None:
+def test_colliding_argument_names_reach_their_places(offer: Offer, caller: MCPClient) -> None:
     offer()
     got = called(
         caller, "articles_put", slug="new", path_slug="a b/é", query_dryRun="y", dryRun=True
@@ -69,14 +69,14 @@ def test_lists_forms_files_and_nested_queries_are_received(offer: Offer, caller:
 
 
 @pytest.mark.parametrize("slug", ["..", ".", "", "a/../../admin", "..%2f"])
-def test_a_value_never_leads_to_another_path(slug: str, offer: Offer, caller: MCPClient) -> None:
+def test_value_cannot_change_the_path(slug: str, offer: Offer, caller: MCPClient) -> None:
     at_the_other_end = offer()
     result = caller.call_tool("articles_get", {"slug": slug})
     paths = [each.target for each in at_the_other_end.received]
     assert paths == ([] if result.get("isError") else ["/articles/..%252f"])
 
 
-def test_what_ends_a_path_or_a_header_stays_in_its_value(offer: Offer, caller: MCPClient) -> None:
+def test_delimiters_stay_within_their_value(offer: Offer, caller: MCPClient) -> None:
     offer()
     assert called(caller, "articles_get", slug="a?b=c#d")["path"] == "/articles/a%3Fb%3Dc%23d"
     assert failed(caller, "articles_get", slug="x", **{"X-User": "a\r\nX-Other: b"}) == (
@@ -84,7 +84,7 @@ def test_what_ends_a_path_or_a_header_stays_in_its_value(offer: Offer, caller: M
     )
 
 
-def test_a_path_may_have_a_query_of_its_own(offer: Offer, caller: MCPClient) -> None:
+def test_path_can_contain_a_query(offer: Offer, caller: MCPClient) -> None:
     parameters = [parameter("term", "path", required=True), parameter("q")]
     operation = {"operationId": "search", "parameters": parameters}
     offer(DOCUMENT | {"paths": {"/find?by={term}": {"get": operation}}}, operations=["search"])
@@ -97,7 +97,7 @@ def test_paths_are_below_that_of_the_server(offer: Offer, caller: MCPClient) -> 
     assert called(caller, "read")["path"] == "/v2/read"
 
 
-def test_wrong_arguments_never_leave_the_site(offer: Offer, caller: MCPClient) -> None:
+def test_invalid_arguments_never_leave_the_site(offer: Offer, caller: MCPClient) -> None:
     at_the_other_end = offer()
     assert failed(caller, "numbers", body=["a"]).startswith("/body/0: must be an integer")
     assert failed(caller, "files", photo="https://example.com/a.png").startswith("/photo: is not")
@@ -113,15 +113,13 @@ def test_wrong_arguments_never_leave_the_site(offer: Offer, caller: MCPClient) -
 
 
 @pytest.mark.requirement("auth.no-passthrough")
-def test_the_hook_says_who_asks_and_the_credential_of_the_call_stays_here(
-    offer: Offer, user: Any
-) -> None:
+def test_hook_sets_headers_and_callers_credential_is_not_sent(offer: Offer, user: Any) -> None:
     at_the_other_end = offer(headers=HOOK)
     other = User.objects.create_user("bob")
     for each in (user, other):
         client = MCPClient(user=each)
         client.headers = {"Authorization": "Bearer of-the-caller", "Cookie": "sessionid=1"}
-        # What a model says of itself does not win.
+        # A model cannot override it.
         called(client, "articles_get", slug="x", **{"X-User": "root"})
     received = [each.headers for each in at_the_other_end.received]
     assert [each["x-user"] for each in received] == [user.get_username(), "bob"]
@@ -131,7 +129,7 @@ def test_the_hook_says_who_asks_and_the_credential_of_the_call_stays_here(
 
 
 @pytest.mark.requirement("auth.no-passthrough")
-def test_a_hook_cannot_send_the_credential_of_the_call(
+def test_hook_cannot_send_the_credential_of_the_call(
     offer: Offer, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     at_the_other_end = offer(headers="tests.ext.openapi.calling.passing_headers")
@@ -143,7 +141,7 @@ def test_a_hook_cannot_send_the_credential_of_the_call(
     assert at_the_other_end.received == []
 
 
-def test_the_hook_may_refuse_and_its_own_errors_tell_no_secret(
+def test_hook_can_refuse_and_its_errors_leak_nothing(
     offer: Offer, caller: MCPClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     at_the_other_end = offer(headers="tests.ext.openapi.calling.refusing_headers")
@@ -155,7 +153,7 @@ def test_the_hook_may_refuse_and_its_own_errors_tell_no_secret(
     assert at_the_other_end.received == []
 
 
-def test_calls_of_several_users_at_once_keep_their_names_apart(offer: Offer) -> None:
+def test_concurrent_calls_keep_users_apart(offer: Offer) -> None:
     at_the_other_end = offer(headers=HOOK)
     mapped = served("articles_get")
     users = [User(pk=number, username=f"user{number}") for number in range(8)]
@@ -178,7 +176,7 @@ def test_calls_of_several_users_at_once_keep_their_names_apart(offer: Offer) -> 
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate of localhost by nobody but itself, and its key, in one file."""
+    """A self-signed certificate of localhost and its key, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -202,7 +200,7 @@ def certificate(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_server_shows_a_certificate_of_its_name_that_somebody_vouches_for(
+def test_server_certificate_and_hostname_are_verified(
     offer: Offer, caller: MCPClient, certificate: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -236,12 +234,12 @@ def test_a_server_shows_a_certificate_of_its_name_that_somebody_vouches_for(
         *("2002:a9fe:a9fe::1", "2001:0:a9fe:a9fe::1", "2001:db8::1"),
     ],
 )
-def test_addresses_that_are_not_of_the_internet_are_known_in_every_spelling(address: str) -> None:
+def test_private_addresses_are_recognised_in_every_spelling(address: str) -> None:
     assert not is_global(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"])
-def test_addresses_of_the_internet_are_known(address: str) -> None:
+def test_public_addresses_are_recognised(address: str) -> None:
     assert is_global(address)
     assert is_host(address)
 
@@ -255,7 +253,5 @@ def test_addresses_of_the_internet_are_known(address: str) -> None:
         *((each, False) for each in ("2002:a9fe:a9fe::1", "255.255.255.255", "ff02::1")),
     ],
 )
-def test_hosts_of_private_networks_are_hosts_and_those_of_the_link_are_not(
-    address: str, expected: bool
-) -> None:
+def test_private_hosts_are_allowed_and_link_local_refused(address: str, expected: bool) -> None:
     assert is_host(address) is expected

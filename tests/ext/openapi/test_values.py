@@ -18,7 +18,7 @@ OFFSETLESS = "2024-05-01T10:00:00"
 
 
 def operation(offer: Offer, data: dict[str, Any], path: str = "/it", **more: Any) -> Any:
-    """The service of a document with one operation, which is the tool ``it``."""
+    """Return the service of a document with one operation, which is the tool ``it``."""
     method = more.pop("method", "post")
     paths = {path: {method: {"operationId": "it", **data}}}
     return offer(DOCUMENT | {"paths": paths, **more}, operations=["it"])
@@ -31,7 +31,7 @@ def schema_of(caller: MCPClient) -> Any:
 
 
 def parts(received: Received) -> dict[str, tuple[str, bytes]]:
-    """The parts of a multipart body: type and content by name."""
+    """Return the parts of a multipart body: type and content by name."""
     head = f"Content-Type: {received.headers['content-type']}\r\n\r\n".encode()
     found: Any = message_from_bytes(head + received.body).get_payload()
     return {
@@ -61,7 +61,7 @@ def parts(received: Received) -> dict[str, tuple[str, bytes]]:
     ],
 )
 @pytest.mark.parametrize("where", ["query", "body"])
-def test_formats_are_told_and_the_service_judges(
+def test_formats_are_described_and_left_to_the_service(
     name: str, value: str, where: str, offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"type": "string", "format": name}
@@ -91,7 +91,7 @@ def test_formats_are_told_and_the_service_judges(
         ),
     ],
 )
-def test_a_format_that_the_enum_breaks_is_dropped(
+def test_format_conflicting_with_the_enum_is_dropped(
     schema: dict[str, Any], told: Any, offer: Offer, caller: MCPClient
 ) -> None:
     operation(offer, {"parameters": [parameter("when", schema={"type": "string", **schema})]})
@@ -149,7 +149,7 @@ def test_json_is_sent_if_no_file_is_given(
         ({}, {"type": "object"}, "application/vnd.x+json", b"{}"),
     ],
 )
-def test_a_json_member_of_multipart_is_json_text(
+def test_json_member_of_multipart_is_json_text(
     value: Any, schema: Any, encoding: str | None, written: bytes, offer: Offer, caller: MCPClient
 ) -> None:
     given = body(of_object(file=FILE, data=schema), MULTIPART)
@@ -175,7 +175,7 @@ def test_a_json_member_of_multipart_is_json_text(
         (2.5, [7.5, 1e300], [7]),
     ],
 )
-def test_multiples_are_of_decimal_numbers(
+def test_multiple_of_supports_decimals(
     step: float, fitting: list[float], others: list[float], offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"type": "number", "multipleOf": step}
@@ -202,7 +202,7 @@ def test_multiples_are_of_decimal_numbers(
     ],
 )
 @pytest.mark.parametrize("place", ["value", "list"])
-def test_an_enum_names_each_value_once(
+def test_enum_names_each_value_once(
     values: list[Any], told: list[Any], place: str, offer: Offer, caller: MCPClient
 ) -> None:
     schema: dict[str, Any] = {"enum": values}
@@ -214,7 +214,7 @@ def test_an_enum_names_each_value_once(
     assert json.dumps(found) == json.dumps(told)
 
 
-def test_a_null_twice_in_an_enum_is_one(offer: Offer, caller: MCPClient) -> None:
+def test_duplicate_null_in_an_enum_is_removed(offer: Offer, caller: MCPClient) -> None:
     schema = {"type": "string", "nullable": True, "enum": ["a", None, "a", None]}
     operation(offer, {"requestBody": body(of_object(kind=schema))})
     branches = [{"type": "string", "enum": ["a"]}, {"type": "null"}]
@@ -237,7 +237,7 @@ LINKED = {
         {"allOf": [{"maxLength": 1}]},
     ],
 )
-def test_in_openapi_30_a_reference_stands_alone(
+def test_openapi_30_ignores_siblings_of_a_reference(
     beside: dict[str, Any], offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"$ref": "#/components/schemas/Name", **beside}
@@ -253,7 +253,7 @@ def test_in_openapi_30_a_reference_stands_alone(
     ("beside", "wrong", "right"),
     [({"maxLength": 3}, "long", "abc"), ({"pattern": "^a"}, "bcd", "abc")],
 )
-def test_in_openapi_31_what_stands_beside_a_reference_holds(
+def test_openapi_31_keeps_siblings_of_a_reference(
     beside: dict[str, Any], wrong: str, right: str, offer: Offer, caller: MCPClient
 ) -> None:
     schema = {"$ref": "#/components/schemas/Name", **beside}
@@ -280,7 +280,7 @@ def test_in_openapi_31_what_stands_beside_a_reference_holds(
         (["é ü"], False, "%C3%A9%20%C3%BC"),
     ],
 )
-def test_lists_and_objects_in_the_path_are_as_rfc_6570_says(
+def test_path_lists_and_objects_follow_rfc_6570(
     value: Any, explode: bool, written: str, offer: Offer, caller: MCPClient
 ) -> None:
     days = parameter("days", "path", required=True, explode=explode, schema={})
@@ -289,7 +289,7 @@ def test_lists_and_objects_in_the_path_are_as_rfc_6570_says(
 
 
 @pytest.mark.parametrize("value", [["..", "x/../y"], ["a", ".."], {"..": ""}, [], [""], ".."])
-def test_no_list_in_a_path_leads_elsewhere(value: Any, offer: Offer, caller: MCPClient) -> None:
+def test_path_list_cannot_change_the_path(value: Any, offer: Offer, caller: MCPClient) -> None:
     days = parameter("days", "path", required=True, schema={})
     service = operation(offer, {"parameters": [days]}, "/on/{days}", method="get")
     result = caller.call_tool("it", {"days": value})
@@ -299,6 +299,6 @@ def test_no_list_in_a_path_leads_elsewhere(value: Any, offer: Offer, caller: MCP
     assert result.get("isError") or service.received
 
 
-def test_forms_write_lists_as_before(offer: Offer, caller: MCPClient) -> None:
+def test_forms_write_lists_unchanged(offer: Offer, caller: MCPClient) -> None:
     operation(offer, {"requestBody": body(of_object(a={"type": "array"}), FORM)})
     assert called(caller, "it", a=["x", "y"])["body"] == "a=x&a=y"

@@ -10,7 +10,7 @@ from mcp_bridge.schemas.django.models import ChoicesAdapter, ModelAdapter
 from mcp_bridge.schemas.hints import ADAPTERS
 
 
-def test_the_app_registers_each_adapter_once() -> None:
+def test_app_registers_each_adapter_once() -> None:
     before = list(ADAPTERS)
     registered = Counter(map(type, before))
     for adapter in (ChoicesAdapter, FormAdapter, ModelAdapter, SerializerAdapter):

@@ -1,4 +1,4 @@
-"""Choices that rows or a function decide: read at each call, and no part of what is approved."""
+"""Choices from rows or a function: read at each call, and not part of the approved definition."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ def send(client: CheckedClient, section: str) -> dict[str, Any]:
 
 
 @EACH
-def test_the_schema_has_none_of_them(kind: Any, modern: CheckedClient, settings: Any) -> None:
+def test_schema_omits_dynamic_choices(kind: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(kind))
     assert listed(modern)["section"] == {"type": "string", "description": STATIC}
     assert listed(modern)["kind"]["enum"] == ["n", "s"]
 
 
 @EACH
-def test_a_new_row_is_taken_and_one_that_is_gone_refused(
+def test_new_row_is_accepted_and_deleted_row_refused(
     kind: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(kind))
@@ -121,12 +121,12 @@ def test_a_new_row_is_taken_and_one_that_is_gone_refused(
 
 
 @EACH
-def test_they_are_no_part_of_what_is_approved(
+def test_dynamic_choices_do_not_change_the_approved_definition(
     kind: Any, modern: CheckedClient, settings: Any
 ) -> None:
     for rows in range(3):
         Section.objects.create(name=f"New {rows}", slug=f"new{rows}")
-        # As in another process, which begins when there are more rows.
+        # As in another process that starts after more rows exist.
         serve(settings, taking(kind), confirm=True)
         assert len(modern.list_tools()) == 1
         definition = canonical_definition(served("take"))
@@ -136,7 +136,7 @@ def test_they_are_no_part_of_what_is_approved(
 
 
 @EACH
-def test_an_error_lists_them_as_they_are(kind: Any, modern: CheckedClient, settings: Any) -> None:
+def test_error_lists_the_current_choices(kind: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(kind))
     assert text_of(send(modern, "arts")).endswith(" One of: sport: Sport.")
     Section.objects.create(name="Travel", slug="travel")
@@ -145,7 +145,7 @@ def test_an_error_lists_them_as_they_are(kind: Any, modern: CheckedClient, setti
     assert text_of(send(modern, "arts")).endswith(" There are currently no choices.")
 
 
-def test_errors_of_nested_serializers_list_them(modern: CheckedClient, settings: Any) -> None:
+def test_nested_serializer_errors_list_the_choices(modern: CheckedClient, settings: Any) -> None:
     class Nested(serializers.Serializer[Any]):
         one = SetInFields()
         many = AddedInFields(many=True)
@@ -158,7 +158,7 @@ def test_errors_of_nested_serializers_list_them(modern: CheckedClient, settings:
     assert paths == ["/value/many/0/section", "/value/one/section"]
 
 
-def test_a_list_of_them_is_open_as_well(modern: CheckedClient, settings: Any) -> None:
+def test_lists_of_dynamic_choices_are_open(modern: CheckedClient, settings: Any) -> None:
     class Several(forms.Form):
         sections = forms.MultipleChoiceField(choices=sections, required=False)
 
@@ -172,14 +172,14 @@ def test_a_list_of_them_is_open_as_well(modern: CheckedClient, settings: Any) ->
     assert text_of(wrong).endswith(" One of: sport: Sport.")
 
 
-def test_of_many_choices_the_first_are_named(modern: CheckedClient, settings: Any) -> None:
+def test_only_the_first_choices_are_listed(modern: CheckedClient, settings: Any) -> None:
     for number in range(60):
         Section.objects.create(name=f"N{number}", slug=f"n{number}")
     serve(settings, taking(OfFunction))
     assert text_of(send(modern, "arts")).endswith("n48: N48; and 11 more.")
 
 
-def test_numbers_are_sent_as_texts(modern: CheckedClient, settings: Any) -> None:
+def test_numeric_choices_are_sent_as_strings(modern: CheckedClient, settings: Any) -> None:
     class Numbered(forms.Form):
         section = forms.TypedChoiceField(
             choices=lambda: list(Section.objects.values_list("pk", "name")), coerce=int
@@ -193,7 +193,7 @@ def test_numbers_are_sent_as_texts(modern: CheckedClient, settings: Any) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_they_are_read_under_asgi(settings: Any) -> None:
+def test_dynamic_choices_are_read_under_asgi(settings: Any) -> None:
     serve(settings, taking(SetInInit), asynchronous=True)
     client = async_caller(LATEST.version)
     Section.objects.create(name="Arts", slug="arts")
@@ -218,9 +218,7 @@ class SectionKindForm(forms.Form):
         self.fields["section"].queryset = Section.objects.exclude(slug="closed")
 
 
-def test_the_rows_of_a_queryset_are_looked_up_at_each_call(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_queryset_rows_are_looked_up_at_each_call(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(SectionKindForm), confirm=False)
     before = canonical_definition(served("take"))
     new = Section.objects.create(name="Arts", slug="arts")
@@ -231,12 +229,12 @@ def test_the_rows_of_a_queryset_are_looked_up_at_each_call(
     assert refused == [("/value/section", "invalid_choice")]
     serve(settings, taking(SectionKindForm))
     assert canonical_definition(served("take")) == before
-    # They may be many, and not for every caller to read.
+    # They may be numerous and not meant for every caller.
     assert "Sport" not in json.dumps(modern.list_tools())
 
 
 @isolate_apps("testproject.newsroom")
-def test_the_choices_of_a_model_are_fixed_where_they_are_a_list(settings: Any) -> None:
+def test_list_choices_of_a_model_are_fixed(settings: Any) -> None:
     class Note(models.Model):
         kind = models.CharField(max_length=1, choices=KINDS)
         section = models.CharField(max_length=9, choices=sections)
@@ -260,13 +258,13 @@ def test_the_choices_of_a_model_are_fixed_where_they_are_a_list(settings: Any) -
         assert (properties["kind"]["enum"], "enum" in properties["section"]) == (["n", "s"], False)
 
 
-def test_a_result_may_have_a_choice_that_is_new(modern: CheckedClient, settings: Any) -> None:
+def test_result_can_have_a_new_choice(modern: CheckedClient, settings: Any) -> None:
     serve(settings, giving(SetInFields, {"section": "arts", "kind": "n"}))
     given = json.loads(text_of(modern.call_tool("give")))
     assert given == {"section": "arts", "kind": "n"}
 
 
-def test_the_items_of_a_list_are_as_it_declares_them(settings: Any) -> None:
+def test_list_items_follow_their_declared_field(settings: Any) -> None:
     class Listed(serializers.Serializer[Any]):
         kinds = serializers.ListField(child=serializers.ChoiceField(KINDS))
 

@@ -74,7 +74,7 @@ SENDERS = pytest.mark.parametrize("send", [send_form, send_serializer])
 
 
 @SENDERS
-def test_a_file_is_an_object_of_a_name_and_base64(send: Any, settings: Any) -> None:
+def test_file_is_an_object_of_name_and_base64(send: Any, settings: Any) -> None:
     serve(settings, send)
     assert messages("mcp_bridge.E006") == []
     data = served(send.__name__).input_schema["properties"]["data"]
@@ -107,7 +107,7 @@ def test_a_file_is_an_object_of_a_name_and_base64(send: Any, settings: Any) -> N
         ({"picture": PICTURE}, ["hello.txt", "48656c6c6fff", "text/plain", 6, [2, 3]]),
     ],
 )
-def test_the_procedure_receives_an_upload(
+def test_procedure_receives_an_upload(
     send: Any, sent: Any, received: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, send)
@@ -129,7 +129,7 @@ def test_the_procedure_receives_an_upload(
         ({"picture": {**PICTURE, "name": "a.exe"}}, [("/data/picture", "invalid_extension")]),
     ],
 )
-def test_what_is_no_such_file_is_an_argument_error(
+def test_invalid_file_is_an_argument_error(
     send: Any, sent: Any, expected: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, send)

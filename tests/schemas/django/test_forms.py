@@ -70,7 +70,7 @@ def add(data: SectionForm) -> str:
     return str(data.save().slug)
 
 
-def test_schema_is_of_the_fields(settings: Any) -> None:
+def test_schema_follows_the_fields(settings: Any) -> None:
     serve(settings, register)
     schema = served("register").input_schema["properties"]["data"]
     properties = schema["properties"]
@@ -103,7 +103,7 @@ def test_schema_is_of_the_fields(settings: Any) -> None:
         ),
     ],
 )
-def test_schema_of_a_field(name: str, schema: Any, settings: Any) -> None:
+def test_field_schema_matches_its_row(name: str, schema: Any, settings: Any) -> None:
     serve(settings, register)
     data = served("register").input_schema["properties"]["data"]
     assert data["properties"][name] == schema
@@ -121,7 +121,7 @@ def test_schema_of_a_field(name: str, schema: Any, settings: Any) -> None:
         ({"letters": True, "email": None}, {"letters": True}),
     ],
 )
-def test_the_procedure_receives_the_valid_form(
+def test_procedure_receives_the_valid_form(
     sent: Any, cleaned: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, register)
@@ -162,7 +162,7 @@ def test_messages_of_the_form_reach_the_model(modern: CheckedClient, settings: A
     assert text_of(result) == "/data/name: {root} is taken"
 
 
-def test_a_model_form_saves(modern: CheckedClient, settings: Any) -> None:
+def test_model_form_saves(modern: CheckedClient, settings: Any) -> None:
     serve(settings, add)
     sent = {"data": {"name": "Sport", "slug": "sport"}}
     assert text_of(modern.call_tool("add", sent)) == "sport"
@@ -171,7 +171,7 @@ def test_a_model_form_saves(modern: CheckedClient, settings: Any) -> None:
     assert taken == [("/data/name", "unique"), ("/data/slug", "unique")]
 
 
-def test_a_form_that_no_json_fills_is_reported(settings: Any) -> None:
+def test_form_without_a_json_shape_is_reported(settings: Any) -> None:
     class Moment(forms.Form):
         when = forms.SplitDateTimeField()
 

@@ -1,7 +1,7 @@
 """
 The table "Django kinds" of docs/tools/schemas.md, row by row, through the endpoint.
 
-What a row has in detail (every field of a form, every lookup) is tested with its kind.
+The details of a row (every field of a form, every lookup) are tested with its kind.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ BY_SLUG = {"type": "string", "maxLength": 60, "description": "The slug of a sect
 SIGNUP = {"name": "Ada", "age": 36, "plan": "f", "terms": True}
 NEW = {"name": "Arts", "slug": "arts"}
 
-# The kind's name in the table, its hint, a part of its schema; what is sent and what comes of it;
-# what is sent and refused although it fits the schema (or else), where, and as what.
+# The kind's name in the table, its hint, a part of its schema; the value sent and the value
+# received; the value refused although it fits the schema (or else), the place of the error, and its
+# type.
 ROWS: list[tuple[str, Any, Any, Any, str, Any, list[tuple[str, str]]]] = [
     ("Section", Section, BY_ID, 1, "<Section: Sport>", 9, [("", "not_found")]),
     (
@@ -129,7 +130,7 @@ def taking_and_refusing(hint: Any) -> Any:
     ROWS,
     ids=[row[0] for row in ROWS],
 )
-def test_a_kind_is_as_the_table_says(
+def test_kind_matches_its_row_in_the_table(
     name: str,
     hint: Any,
     schema: Any,
@@ -148,11 +149,11 @@ def test_a_kind_is_as_the_table_says(
     assert text_of(modern.call_tool("take", {"value": sent})).startswith(received)
     errors = errors_of(modern.call_tool("take", {"value": wrong}))
     assert errors == [(f"/value{path}", kind) for path, kind in expected]
-    # What only the database, the form or the serializer refuses is no mistake by the schema.
+    # Values that only the database, the form or the serializer refuses fit the schema.
     assert Draft202012Validator(whole).is_valid(wrong) is (expected[0][1] != "enum")
 
 
-def test_the_table_has_these_rows() -> None:
+def test_documented_table_has_these_rows() -> None:
     section = DOCS.read_text().split("\n## Django kinds\n")[1].split("\nAs results:\n")[0]
     first = re.findall(r"^\| `(.+?)`(?=[ ,|])", section.replace(r"\|", "¦"), flags=re.M)
     assert [each.replace("¦", "|") for each in first] == [row[0] for row in ROWS]
@@ -166,7 +167,7 @@ def test_the_table_has_these_rows() -> None:
         (list[QuerySet[Section]], "use list[Article]"),
     ],
 )
-def test_a_queryset_is_no_parameter(hint: Any, expected: str, settings: Any) -> None:
+def test_queryset_parameter_is_refused(hint: Any, expected: str, settings: Any) -> None:
     serve(settings, taking_and_refusing(hint))
     assert expected in messages("mcp_bridge.E006")[0]
 
@@ -179,7 +180,7 @@ def test_a_queryset_is_no_parameter(hint: Any, expected: str, settings: Any) -> 
         (list[SignupForm], "a form cannot be a result"),
     ],
 )
-def test_types_without_a_shape_are_no_results(hint: Any, expected: str, settings: Any) -> None:
+def test_results_without_a_shape_are_refused(hint: Any, expected: str, settings: Any) -> None:
     serve(settings, giving(hint, ["x"]))
     assert expected in messages("mcp_bridge.E006")[0]
     assert names() == []

@@ -1,4 +1,4 @@
-"""Lists in serializers whose every item asks the database are bounded before it is asked."""
+"""Lists in serializers with a query for each item are bounded before the first query."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def section() -> Section:
 
 
 def called(client: CheckedClient, value: Any) -> tuple[Any, int]:
-    """The result of a call, and how many queries asked for sections or articles."""
+    """Return the result of a call, and how many queries asked for sections or articles."""
     with CaptureQueriesContext(connection) as queries:
         result = client.call_tool("take", {"value": value})
     asked = [each for each in queries.captured_queries if 'FROM "newsroom_' in each["sql"]]
@@ -101,7 +101,7 @@ def schema_of(name: str = "value") -> Any:
 
 
 @pytest.mark.parametrize("kind", ITEMS, ids=lambda kind: kind.__name__)
-def test_a_list_whose_items_ask_the_database_has_a_maximum(
+def test_list_with_database_lookups_has_a_maximum(
     kind: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(kind))
@@ -113,7 +113,7 @@ def test_a_list_whose_items_ask_the_database_has_a_maximum(
     assert 0 < called(modern, {"of": [ITEMS[kind]] * 3})[1] <= 10
 
 
-def test_a_dict_has_one_too(modern: CheckedClient, settings: Any) -> None:
+def test_dict_with_database_lookups_has_a_maximum(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(DictSerializer))
     assert schema_of()["properties"]["of"]["maxProperties"] == 1000
     result, asked = called(modern, {"of": {str(n): 1 for n in range(1001)}})
@@ -121,7 +121,7 @@ def test_a_dict_has_one_too(modern: CheckedClient, settings: Any) -> None:
     assert not called(modern, {"of": {"a": 1}})[0]["isError"]
 
 
-def test_a_list_of_serializers_has_one_too(modern: CheckedClient, settings: Any) -> None:
+def test_list_of_serializers_has_a_maximum(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[InnerSerializer]))
     assert schema_of()["maxItems"] == 1000
     result, asked = called(modern, [{"section": 1}] * 1001)
@@ -130,7 +130,7 @@ def test_a_list_of_serializers_has_one_too(modern: CheckedClient, settings: Any)
 
 
 @pytest.mark.parametrize("most", [None, 3])
-def test_a_forms_choice_of_several_rows_has_one_too(
+def test_multiple_model_choice_has_a_maximum(
     most: int | None, modern: CheckedClient, settings: Any
 ) -> None:
     """For each of them Django makes a query that it does not send: 100,000 took 13 seconds."""
@@ -146,7 +146,7 @@ def test_a_forms_choice_of_several_rows_has_one_too(
     assert not called(modern, {"of": [1]})[0]["isError"]
 
 
-def test_lists_that_ask_nothing_have_none(settings: Any) -> None:
+def test_lists_without_database_lookups_have_no_maximum(settings: Any) -> None:
     class Line(Serializer):
         code = serializers.CharField()
         section = serializers.PrimaryKeyRelatedField(read_only=True)
@@ -164,7 +164,7 @@ def test_lists_that_ask_nothing_have_none(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("most", [2, 1500])
-def test_a_bound_of_the_authors_own_counts_in_its_place(
+def test_explicit_max_length_replaces_the_default(
     most: int, modern: CheckedClient, settings: Any
 ) -> None:
     class Bounded(Serializer):
@@ -189,7 +189,7 @@ def test_a_bound_of_the_authors_own_counts_in_its_place(
 
 
 @pytest.mark.parametrize("bound", [Field(max_length=1500), Len(0, 1500)])
-def test_a_bound_of_the_hint_counts_in_its_place(
+def test_max_length_of_the_hint_replaces_the_default(
     bound: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(Annotated[list[InnerSerializer], bound]))
@@ -204,7 +204,7 @@ class GroupSerializer(Serializer):
     more = serializers.PrimaryKeyRelatedField(many=True, queryset=SECTIONS, required=False)
 
 
-def test_lists_within_lists_are_counted_together(modern: CheckedClient, settings: Any) -> None:
+def test_nested_lists_are_counted_together(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(GroupSerializer))
     group = {"of": [{"section": 1}] * 200}
     result, asked = called(modern, {"rows": [group] * 4, "more": [1] * 201})
@@ -214,7 +214,7 @@ def test_lists_within_lists_are_counted_together(modern: CheckedClient, settings
     assert not called(modern, {"rows": [group] * 4, "more": [1] * 200})[0]["isError"]
 
 
-def test_a_list_of_the_authors_own_bound_counts_as_its_largest_item(
+def test_explicitly_bounded_list_counts_as_its_largest_item(
     modern: CheckedClient, settings: Any
 ) -> None:
     class Bounded(Serializer):

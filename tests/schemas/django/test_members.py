@@ -65,7 +65,7 @@ class Loose(BaseModel):
 
 
 class Closed(BaseModel):
-    """A model of its site, which takes instances in Python."""
+    """A pydantic model of the site that accepts instances in Python."""
 
     group: Named
     others: list[Named] = []
@@ -167,7 +167,7 @@ def test_members_are_received_as_instances(
 
 
 @pytest.mark.parametrize(("hint", "sent", "expected"), BAD, ids=range(len(BAD)))
-def test_the_instance_of_a_member_is_found_or_an_error(
+def test_member_instances_are_looked_up_or_refused(
     hint: Any, sent: Any, expected: Any, groups: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
@@ -180,7 +180,7 @@ def properties_of(hint: Any, settings: Any) -> Any:
     return served("take").input_schema["properties"]["value"]["properties"]
 
 
-def test_schema_of_a_member_is_that_of_a_parameter(settings: Any) -> None:
+def test_member_schema_equals_that_of_a_parameter(settings: Any) -> None:
     labels = "draft: Draft; review: In review; published: Published."
     states = ["draft", "review", "published"]
     assert properties_of(Move, settings) == {
@@ -201,7 +201,7 @@ def test_schema_of_a_member_is_that_of_a_parameter(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("hint", [Move, list[Move]])
-def test_a_list_in_a_member_is_found_by_one_query(hint: Any, groups: Any, settings: Any) -> None:
+def test_list_in_a_member_takes_one_query(hint: Any, groups: Any, settings: Any) -> None:
     serve(settings, taking(hint))
     check = served("take").check
     sent: Any = {"group": 1, "others": [1, 2, 1]}
@@ -288,7 +288,7 @@ class Own:
         (Annotated[list[Group], MaxLen(2)] | Own, "arbitrary_types_allowed=True"),
     ],
 )
-def test_metadata_that_cannot_be_kept_is_refused_by_a_check(
+def test_unsupported_metadata_is_refused_by_a_check(
     hint: Any, expected: str, settings: Any
 ) -> None:
     serve(settings, taking(hint))

@@ -83,12 +83,12 @@ TABLE: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "schema"), TABLE, ids=[str(hint) for hint, _ in TABLE])
-def test_schema_is_that_of_the_key(hint: Any, schema: Any, settings: Any) -> None:
+def test_model_schema_is_that_of_its_key(hint: Any, schema: Any, settings: Any) -> None:
     assert schema_of(hint, settings) == schema
 
 
 @isolate_apps("testproject.newsroom")
-def test_schema_of_a_key_of_another_kind(settings: Any) -> None:
+def test_schema_follows_the_kind_of_key(settings: Any) -> None:
     class Ticket(models.Model):
         id = models.UUIDField(primary_key=True)
 
@@ -112,7 +112,7 @@ def test_schema_of_a_key_of_another_kind(settings: Any) -> None:
 
 
 @isolate_apps("testproject.newsroom")
-def test_a_key_of_several_columns_is_reported(settings: Any) -> None:
+def test_composite_key_is_reported(settings: Any) -> None:
     class Seat(models.Model):
         pk = models.CompositePrimaryKey("row", "number")
         row = models.IntegerField()
@@ -125,7 +125,7 @@ def test_a_key_of_several_columns_is_reported(settings: Any) -> None:
     assert "'value'" in messages("mcp_bridge.E006")[0]
 
 
-def test_docstring_stands_before_the_description_of_the_type(settings: Any) -> None:
+def test_docstring_precedes_the_description_of_the_type(settings: Any) -> None:
     def move(section: Group, state: Article.Status | None = None) -> str:
         """
         Move.
@@ -184,14 +184,14 @@ def test_instances_are_received(
         (Annotated[list[Named], MaxLen(1)], ["x", "y"], [("/value", "too_long")]),
     ],
 )
-def test_a_missing_instance_is_an_argument_error_with_its_path(
+def test_missing_instance_is_an_argument_error_with_path(
     hint: Any, sent: Any, expected: Any, groups: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
     assert errors_of(modern.call_tool("take", {"value": sent})) == expected
 
 
-def test_not_found_stands_beside_every_other_error(modern: CheckedClient, settings: Any) -> None:
+def test_not_found_is_reported_beside_other_errors(modern: CheckedClient, settings: Any) -> None:
     def move(one: Group, other: Named, count: int) -> str:
         """Move."""
         return "moved"
@@ -205,7 +205,7 @@ def test_not_found_stands_beside_every_other_error(modern: CheckedClient, settin
     ]
 
 
-def test_a_list_is_found_by_one_query(groups: Any, modern: CheckedClient, settings: Any) -> None:
+def test_list_takes_one_query(groups: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[Group]))
     check = served("take").check
     with CaptureQueriesContext(connection) as queries:
@@ -241,14 +241,14 @@ class Membership:
         Membership,
     ],
 )
-def test_a_lookup_that_names_no_one_instance_is_refused_at_start(hint: Any, settings: Any) -> None:
+def test_non_unique_lookup_is_refused_at_start(hint: Any, settings: Any) -> None:
     serve(settings, taking(hint))
     (message,) = messages("mcp_bridge.E006")
     assert "User.first_name is not unique, so it cannot identify instances" in message
     assert names() == []
 
 
-def test_a_lookup_of_a_field_that_is_not_there_is_refused_at_start(settings: Any) -> None:
+def test_lookup_of_an_unknown_field_is_refused_at_start(settings: Any) -> None:
     serve(settings, taking(Annotated[User, Lookup("no_such_field")]))
     assert "no_such_field" in messages("mcp_bridge.E006")[0]
 

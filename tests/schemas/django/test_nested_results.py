@@ -1,4 +1,4 @@
-"""Results whose members only Django or its REST framework know, also of coroutines."""
+"""Results with members of types of Django or REST framework, also from coroutines."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def section(user: Any) -> Section:
         (list[SectionPage], lambda: Section.objects.all()),
     ],
 )
-def test_a_serializer_is_a_member_of_a_result(
+def test_serializer_is_a_member_of_a_result(
     hint: Any, make: Any, section: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, make()))
@@ -76,7 +76,7 @@ def test_a_serializer_is_a_member_of_a_result(
 
 
 @pytest.mark.parametrize("hint", [Group, list[Group], Bare])
-def test_a_model_without_a_shape_is_refused_by_a_check(hint: Any, settings: Any) -> None:
+def test_model_without_a_shape_is_refused_by_check(hint: Any, settings: Any) -> None:
     serve(settings, giving(hint, None))
     (message,) = messages("mcp_bridge.E006")
     assert "Group cannot be a result: declare the members to show" in message
@@ -117,7 +117,7 @@ LAZY: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("hint", "make", "member"), LAZY, ids=range(len(LAZY)))
-def test_coroutines_take_instances_and_give_querysets(
+def test_coroutines_take_instances_and_return_querysets(
     hint: Any, make: Any, member: str, section: Section, settings: Any
 ) -> None:
     async def give(value: Choice) -> Any:
@@ -136,9 +136,7 @@ def test_coroutines_take_instances_and_give_querysets(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_coroutine_s_result_that_does_not_fit_is_an_internal_error(
-    section: Any, settings: Any
-) -> None:
+def test_invalid_result_of_a_coroutine_is_an_internal_error(section: Any, settings: Any) -> None:
     async def give() -> Any:
         """Give sections."""
         return Section.objects.all()

@@ -1,4 +1,4 @@
-"""Serializers as return hints: what is null, what is absent, and representations of their own."""
+"""Serializers as return hints: null and absent members, and custom representations."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Priced(serializers.Serializer[Any]):
 
 
 def given(client: CheckedClient, settings: Any, hint: Any, value: Any) -> tuple[Any, Any]:
-    """The output schema of a tool that gives a value, and what it sends, which fits."""
+    """Return the output schema of a tool that gives a value, and what it sends, which fits."""
     serve(settings, giving(hint, value))
     assert messages("mcp_bridge.E006") == []
     schema = client.list_tools()[0]["outputSchema"]
@@ -119,7 +119,9 @@ def test_null_members_of_a_representation_are_sent(
     assert ("byline" in row) is (row["author"] is not None)
 
 
-def test_members_of_a_representation_may_all_be_null(modern: CheckedClient, settings: Any) -> None:
+def test_overridden_representation_makes_all_members_nullable(
+    modern: CheckedClient, settings: Any
+) -> None:
     schema, _ = given(modern, settings, NewsSerializer, SimpleNamespace(**NULLS))
     properties = schema["properties"]
     assert [
@@ -144,7 +146,7 @@ OWN: list[tuple[Any, Any, Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "expected", "named"), OWN)
-def test_representations_of_their_own_are_sent_and_warned_of(
+def test_custom_representations_are_sent_with_a_warning(
     hint: Any, value: Any, expected: Any, named: list[str], modern: CheckedClient, settings: Any
 ) -> None:
     _, structured = given(modern, settings, hint, value)
@@ -159,15 +161,13 @@ def test_representations_of_their_own_are_sent_and_warned_of(
     )
 
 
-def test_an_output_schema_by_hand_needs_no_warning(modern: CheckedClient, settings: Any) -> None:
+def test_explicit_output_schema_causes_no_warning(modern: CheckedClient, settings: Any) -> None:
     by_hand = {"type": "object", "properties": {"type": {"const": "news"}}}
     serve(settings, giving(Wrapped, SimpleNamespace(**NULLS)), output_schema=by_hand)
     assert messages("mcp_bridge.W037") == []
 
 
-def test_representations_that_are_described_need_no_warning(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_described_representations_cause_no_warning(modern: CheckedClient, settings: Any) -> None:
     settings.INSTALLED_APPS = [*site.INSTALLED_APPS, "drf_spectacular"]
     from drf_spectacular.utils import extend_schema_field
 

@@ -70,7 +70,7 @@ class TypedPage(TypedDict):
 
 
 class Groups:
-    """Values that are made when the database is there."""
+    """Values that are created once the database is available."""
 
     one = staticmethod(lambda: Group.objects.get(name="a"))
     all = staticmethod(lambda: Group.objects.order_by("id"))
@@ -127,7 +127,7 @@ def test_relations_are_followed(groups: Any, user: User, modern: Any, settings: 
     assert written["author"] is None
 
 
-def test_a_nested_instance_has_its_own_shape(user: User, modern: Any, settings: Any) -> None:
+def test_nested_instance_has_its_own_shape(user: User, modern: Any, settings: Any) -> None:
     section = Section.objects.create(name="Sport", slug="sport")
     author = Author.objects.create(user=user, byline="Ada")
     article = Article(title="News", section=section, author=author, status="draft")
@@ -137,20 +137,20 @@ def test_a_nested_instance_has_its_own_shape(user: User, modern: Any, settings: 
 
 
 @pytest.mark.parametrize("hint", [SectionRow, list[SectionRow], str, list[str], Any])
-def test_a_value_that_does_not_fit_the_shape_is_an_internal_error(
+def test_invalid_value_for_the_shape_is_an_internal_error(
     hint: Any, groups: Any, modern: Any, settings: Any
 ) -> None:
     serve(settings, giving(hint, Permission(name="x")))
     assert_fault(modern.call_tool("give"))
 
 
-def test_the_value_that_was_returned_is_left_alone(groups: Any, modern: Any, settings: Any) -> None:
+def test_returned_value_is_not_modified(groups: Any, modern: Any, settings: Any) -> None:
     page = Page(total=2, rows=Groups.all())
     serve(settings, giving(Page, page))
     modern.call_tool("give")
     assert not isinstance(page.rows, list)
 
 
-def test_a_model_without_a_shape_is_reported(settings: Any) -> None:
+def test_model_without_a_shape_is_reported(settings: Any) -> None:
     serve(settings, giving(Group, None))
     assert len(messages("mcp_bridge.E006")) == 1

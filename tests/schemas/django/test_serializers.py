@@ -110,7 +110,7 @@ def add(data: SectionSerializer) -> str:
         ("group", {"type": "integer"}),
     ],
 )
-def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> None:
+def test_writable_field_schema_matches_its_row(name: str, schema: Any, settings: Any) -> None:
     serve(settings, order)
     assert messages("mcp_bridge.E006") == []
     data = served("order").input_schema["properties"]["data"]
@@ -129,7 +129,7 @@ def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> No
         ({"gift": {"code": "b", "count": 2}}, {"gift": {"code": "b", "count": 2}}),
     ],
 )
-def test_the_procedure_receives_the_valid_serializer(
+def test_procedure_receives_the_valid_serializer(
     sent: Any, received: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, order)
@@ -156,7 +156,7 @@ def test_errors_of_the_serializer_are_argument_errors(
     assert errors_of(modern.call_tool("order", {"data": {**GOOD, **sent}})) == expected
 
 
-def test_a_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) -> None:
+def test_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) -> None:
     serve(settings, orders)
     result = modern.call_tool("orders", {"data": [{"code": "a"}, {"code": "b", "count": 3}]})
     assert json.loads(text_of(result)) == [{"code": "a", "count": 1}, {"code": "b", "count": 3}]
@@ -164,7 +164,7 @@ def test_a_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) 
     assert errors == [("/data/1/code", "blank")]
 
 
-def test_a_model_serializer_saves(modern: CheckedClient, settings: Any) -> None:
+def test_model_serializer_saves(modern: CheckedClient, settings: Any) -> None:
     serve(settings, add)
     sent = {"data": {"name": "Sport", "slug": "sport"}}
     assert text_of(modern.call_tool("add", sent)) == "sport"
@@ -187,7 +187,7 @@ class NullSerializer(serializers.Serializer[Any]):
     note = serializers.CharField(required=False, allow_null=True, allow_blank=True)
 
 
-def test_a_default_of_null_is_said_where_null_may_be_sent(settings: Any) -> None:
+def test_null_default_is_described_only_if_nullable(settings: Any) -> None:
     serve(settings, taking(NullSerializer))
     assert served("take").input_schema["properties"]["value"]["properties"] == {
         "due": {**nullable({**STRING, "format": "date"}), "default": None},
@@ -208,7 +208,7 @@ def test_schema_has_the_readable_fields(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_result_is_the_representation_of_the_serializer(
+def test_result_is_the_representation_of_the_serializer(
     many: bool, article: Any, modern: Any, settings: Any
 ) -> None:
     hint = list[ArticleSerializer] if many else ArticleSerializer
@@ -224,18 +224,18 @@ def test_a_result_is_the_representation_of_the_serializer(
 
 
 @pytest.mark.parametrize("value", [None, "article"])
-def test_a_result_may_be_none(value: Any, article: Any, modern: Any, settings: Any) -> None:
+def test_result_can_be_none(value: Any, article: Any, modern: Any, settings: Any) -> None:
     serve(settings, giving(ArticleSerializer | None, article if value else None))
     result = modern.call_tool("give")["structuredContent"]["result"]
     assert (result["title"] if value else result) == ("News" if value else None)
 
 
-def test_nothing_is_no_representation(modern: Any, settings: Any) -> None:
+def test_none_is_not_a_representation(modern: Any, settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, None))
     assert_fault(modern.call_tool("give"))
 
 
-def test_a_serializer_may_be_returned_itself(article: Any, modern: Any, settings: Any) -> None:
+def test_serializer_can_be_returned(article: Any, modern: Any, settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, ArticleSerializer(article)))
     assert json.loads(text_of(modern.call_tool("give")))["title"] == "News"
 
@@ -248,7 +248,7 @@ def test_write_only_fields_are_never_shown(modern: Any, settings: Any) -> None:
     assert written == {"id": 1, "state": "o", "lines": order["lines"], "gift": None}
 
 
-def test_a_serializer_that_no_json_fills_is_reported(settings: Any) -> None:
+def test_serializer_without_a_json_shape_is_reported(settings: Any) -> None:
     class Coin(serializers.Field[Any, Any, Any, Any]):
         pass
 

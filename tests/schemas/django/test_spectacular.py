@@ -47,7 +47,7 @@ class Point(serializers.Field[Any, Any, Any, Any]):
 
 
 class Unknown(Point):
-    """A field that nothing describes."""
+    """A field without a description of its type."""
 
 
 class PointExtension(extensions.OpenApiSerializerFieldExtension):
@@ -93,7 +93,7 @@ class PurchaseSerializer(serializers.Serializer[Any]):
 
 
 class MapSerializer(serializers.Serializer[Any]):
-    """One whose shape its fields do not say."""
+    """A serializer whose shape differs from its fields."""
 
     def to_internal_value(self, data: Any) -> Any:
         return data
@@ -112,11 +112,11 @@ class MapExtension(extensions.OpenApiSerializerExtension):
 
 @extend_schema_field({"type": "string", "enum": ["a"], "nullable": True})
 class TextSerializer(MapSerializer):
-    """One that is a text to its callers."""
+    """A serializer that is a string to its callers."""
 
 
 class LoopSerializer(MapSerializer):
-    """One that holds itself."""
+    """A serializer with itself as a member."""
 
 
 class LoopExtension(extensions.OpenApiSerializerExtension):
@@ -170,7 +170,7 @@ COIN = {**INTEGER, "exclusiveMinimum": 0}
 POINT = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 
 
-def test_schema_of_a_parameter_is_the_site_s_own(spectacular: Any, settings: Any) -> None:
+def test_parameter_schema_is_the_sites(spectacular: Any, settings: Any) -> None:
     schema = parameter(PurchaseSerializer, settings)
     assert schema["description"] == "What is bought."
     assert (schema["required"], schema["additionalProperties"]) == (["coin"], False)
@@ -185,7 +185,7 @@ def test_schema_of_a_parameter_is_the_site_s_own(spectacular: Any, settings: Any
     }
 
 
-def test_schema_of_a_result_is_the_site_s_own(spectacular: Any, settings: Any) -> None:
+def test_result_schema_is_the_sites(spectacular: Any, settings: Any) -> None:
     schema = result(PurchaseSerializer, settings)
     properties = schema["properties"]
     assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "unknown"}
@@ -195,34 +195,32 @@ def test_schema_of_a_result_is_the_site_s_own(spectacular: Any, settings: Any) -
     assert set(properties["part"]["anyOf"][0]["properties"]) == {"id", "note"}
 
 
-def test_schema_of_a_serializer_is_that_of_its_extension(spectacular: Any, settings: Any) -> None:
+def test_serializer_schema_uses_its_extension(spectacular: Any, settings: Any) -> None:
     shape = parameter(MapSerializer, settings)["additionalProperties"]
     assert set(shape["properties"]) == set(shape["required"]) == {"key", "note"}
     items = result(list[MapSerializer], settings)["properties"]["result"]["items"]
     assert set(items["additionalProperties"]["properties"]) == {"id", "note"}
 
 
-def test_a_serializer_may_be_no_object(spectacular: Any, settings: Any) -> None:
+def test_serializer_schema_can_be_a_non_object(spectacular: Any, settings: Any) -> None:
     text = {"type": "string", "enum": ["a"]}
     assert parameter(TextSerializer, settings) == text
     assert result(TextSerializer, settings)["properties"]["result"] == nullable(text)
 
 
 @pytest.mark.parametrize("kind", [PurchaseSerializer, MapSerializer, TextSerializer])
-def test_both_versions_of_openapi_make_one_schema(
-    kind: Any, spectacular: Any, settings: Any
-) -> None:
+def test_openapi_versions_yield_the_same_schema(kind: Any, spectacular: Any, settings: Any) -> None:
     older = parameter(kind, settings), result(kind, settings)
     with patched_settings({"OAS_VERSION": "3.1.1"}):
         assert (parameter(kind, settings), result(kind, settings)) == older
 
 
-def test_a_schema_that_contains_itself_is_reported(spectacular: Any, settings: Any) -> None:
+def test_recursive_schema_is_reported(spectacular: Any, settings: Any) -> None:
     serve(settings, taking(LoopSerializer))
     assert "a recursive schema" in messages("mcp_bridge.E006")[0]
 
 
-def test_a_type_that_only_the_database_knows_is_looked_up(spectacular: Any, settings: Any) -> None:
+def test_type_known_only_to_the_database_is_queried(spectacular: Any, settings: Any) -> None:
     section = result(ReadSerializer, settings)["properties"]["section"]
     assert section["anyOf"][0]["type"] == "integer"
 
@@ -238,14 +236,14 @@ def test_a_type_that_only_the_database_knows_is_looked_up(spectacular: Any, sett
         ({"coin": 1, "secret": "x"}, [("/value/secret", "extra_forbidden")]),
     ],
 )
-def test_the_site_s_schema_is_enforced(
+def test_sites_schema_is_enforced(
     sent: Any, expected: Any, spectacular: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(PurchaseSerializer))
     assert errors_of(modern.call_tool("take", {"value": sent})) == expected
 
 
-def test_the_procedure_receives_the_valid_serializer(
+def test_procedure_receives_the_valid_serializer(
     spectacular: Any, modern: CheckedClient, settings: Any
 ) -> None:
     def buy(value: PurchaseSerializer) -> str:
@@ -267,7 +265,7 @@ def test_the_procedure_receives_the_valid_serializer(
     ]
 
 
-def test_a_result_is_checked_against_the_site_s_schema(
+def test_result_is_checked_against_the_sites_schema(
     spectacular: Any, modern: CheckedClient, settings: Any
 ) -> None:
     bought = {"coin": 5, "at": [1, 2], "secret": "x", "unknown": [3], "maybe": None}
@@ -291,11 +289,11 @@ def test_other_serializers_are_the_same_with_drf_spectacular(kind: Any, settings
     assert both() == without
 
 
-def test_a_field_that_would_only_be_guessed_is_reported(spectacular: Any, settings: Any) -> None:
+def test_field_with_a_guessed_type_is_reported(spectacular: Any, settings: Any) -> None:
     serve(settings, taking(UnknownSerializer))
     assert "'value' (Unknown) cannot be JSON" in messages("mcp_bridge.E006")[0]
 
 
-def test_drf_spectacular_is_not_used_where_it_is_not_installed(settings: Any) -> None:
+def test_drf_spectacular_is_unused_if_not_installed(settings: Any) -> None:
     serve(settings, taking(PurchaseSerializer))
     assert "'coin' (Coin) cannot be JSON" in messages("mcp_bridge.E006")[0]

@@ -1,4 +1,4 @@
-"""The cost of a check against a schema given by hand is bounded for every schema and value."""
+"""The cost of validation against an explicit schema is bounded for every schema and value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.serving import giving, taking
 
 
 def of(**value: Any) -> dict[str, Any]:
-    """An input schema with one parameter, ``value``."""
+    """Return an input schema with one parameter, ``value``."""
     return {"type": "object", "properties": {"value": value}}
 
 
@@ -36,7 +36,7 @@ def doubled(levels: int) -> dict[str, Any]:
 
 
 class LoudText(str):
-    """A text that nobody may write out, as jsonschema does in its messages."""
+    """A string that must not be formatted, as jsonschema does in its messages."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class LoudList(list[Any]):
 
 
 BRANCHES = [{"items": {"$ref": "#/properties/value"}, "maxItems": count} for count in (1, 2)]
-# A tenth of the steps there are, and values of a tenth of the size that a request can have.
+# A tenth of the permitted steps, and values of a tenth of a request's maximum size.
 STEPS = MAX_STEPS // 10
 TOO_LARGE = "cannot be checked: it is too large or too deep; send less"
 WORST = {
@@ -92,7 +92,7 @@ WORST = {
 
 @pytest.mark.requirement("schema.bounds")
 @pytest.mark.parametrize(("schema", "value", "outcome"), WORST.values(), ids=WORST)
-def test_the_worst_cases_take_little_work(
+def test_worst_cases_take_little_work(
     schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.schemas.validation.MAX_STEPS", STEPS)
@@ -104,13 +104,13 @@ def test_the_worst_cases_take_little_work(
         except UncheckableError as why:
             return str(why)
 
-    # A pattern that takes exponential time does not show in this number, but does not end either.
+    # A pattern that takes exponential time is not counted here, but it would not end either.
     work, found = calls(outcome_of)
     assert found == outcome
     assert work < 40 * STEPS
 
 
-def test_a_small_value_whose_parts_are_read_many_times_over_takes_less_work() -> None:
+def test_repeatedly_read_value_takes_little_work() -> None:
     schema = {"contains": {"$ref": "#"}, "minContains": 0, "unevaluatedItems": False}
     validator = SchemaValidator(schema, "input_schema")
 
@@ -144,7 +144,7 @@ ENOUGH = {
 
 
 @pytest.mark.parametrize(("schema", "value"), ENOUGH.values(), ids=ENOUGH)
-def test_a_value_whose_keywords_each_cost_much_has_enough_steps(
+def test_value_with_costly_keywords_has_enough_steps(
     schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     validator = SchemaValidator(schema, "input_schema")
@@ -170,7 +170,7 @@ def test_a_value_whose_keywords_each_cost_much_has_enough_steps(
     ],
     ids=["deep", "large"],
 )
-def test_a_value_that_cannot_be_checked_is_an_error_logged_once(
+def test_uncheckable_value_is_an_error_logged_once(
     schema: Any, value: Any, said: str, modern: CheckedClient, settings: Any, caplog: Any
 ) -> None:
     serve(settings, taking(Any), input_schema=schema)
@@ -182,7 +182,7 @@ def test_a_value_that_cannot_be_checked_is_an_error_logged_once(
     assert [each.levelno for each in logged] == [logging.WARNING]
 
 
-def test_a_subschema_has_one_validator_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subschema_has_one_validator_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     evolve = Bounded.evolve
 
@@ -190,7 +190,7 @@ def test_a_subschema_has_one_validator_for_all_values(monkeypatch: pytest.Monkey
         made.append(changes["schema"])
         return evolve(self, **changes)
 
-    # By ``descend``, which is no public name of jsonschema and may change.
+    # This tests ``descend``, which is not public in jsonschema and may change.
     monkeypatch.setattr(Bounded, "evolve", counted)
     schema = {**of(items={"$ref": "#/$defs/a"}), "$defs": {"a": {"anyOf": [{"minimum": 0}]}}}
     validator = SchemaValidator(schema, "input_schema")

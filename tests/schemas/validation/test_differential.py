@@ -1,4 +1,4 @@
-"""Schemas given by hand accept the same values as with jsonschema alone."""
+"""Explicit schemas accept the same values as plain jsonschema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-# Of each kind of reference one; in "own" the pointers are others than at the root.
+# One of each kind of reference; in "own" the pointers differ from those at the root.
 DEFINITIONS = {
     "a b": {"type": "integer"},
     "listed": {"$anchor": "listed", "type": "array", "items": {"$ref": "#/$defs/a%20b"}},
@@ -52,7 +52,7 @@ TYPES = st.sampled_from(["object", "array", "integer", "string", "null", "number
 
 
 def keywords(inner: Any) -> Any:
-    """Schemas of one keyword, or of those that look at each other."""
+    """Return schemas of one keyword, or of keywords that depend on each other."""
     members = st.dictionaries(NAMES, inner, max_size=2)
     several = st.lists(inner, min_size=1, max_size=2)
     kinds: list[dict[str, Any]] = [
@@ -95,7 +95,7 @@ def test_same_values_are_accepted_as_by_jsonschema(schema: Any, values: list[Any
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=3, max_size=6))
-def test_patterns_of_names_mean_the_same_as_in_jsonschema(schema: Any, values: list[Any]) -> None:
+def test_property_name_patterns_match_as_in_jsonschema(schema: Any, values: list[Any]) -> None:
     assume(not any(word in str(schema) for word in ("unevaluated", "$ref", "$dynamicRef")))
     check({"type": "object", "properties": {"value": schema}}, values)
 

@@ -1,4 +1,4 @@
-"""Schemas given by hand: which are refused where they are registered, and the text of an error."""
+"""Explicit schemas: those that are refused on registration, and the texts of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def of(**value: Any) -> dict[str, Any]:
-    """An input schema with one parameter, ``value``."""
+    """Return an input schema with one parameter, ``value``."""
     return {"type": "object", "properties": {"value": value}}
 
 
@@ -29,7 +29,7 @@ def nested(levels: int) -> Any:
 
 
 def sentences(schema: dict[str, Any], value: Any) -> list[str]:
-    """The errors of the value of the one parameter."""
+    """Return the errors of the value of the one parameter."""
     found = SchemaValidator(of(**schema), "input_schema").errors({"value": value})
     assert all(each.path[:1] == ("value",) and len(each.message) <= 301 for each in found)
     return [each.message for each in found]
@@ -114,12 +114,12 @@ def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> 
         of(**nested(25)),
     ],
 )
-def test_schema_within_the_bounds_is_taken(schema: dict[str, Any]) -> None:
+def test_schema_within_the_bounds_is_accepted(schema: dict[str, Any]) -> None:
     assert SchemaValidator({"type": "object", **schema}, "input_schema").errors({}) == []
 
 
 @pytest.mark.requirement("schema.other-dialect")
-def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None:
+def test_refused_dialect_is_named_by_a_check(settings: Any) -> None:
     draft = "http://json-schema.org/draft-04/schema#"
     serve(settings, taking(int), output_schema={"type": "object", "$schema": draft})
     (message,) = messages("mcp_bridge.E006")
@@ -203,7 +203,7 @@ def test_base64_is_asserted(value: Any, is_base64: bool) -> None:
     assert accepts({"contentEncoding": "quoted-printable"}, value)
 
 
-def test_whether_a_generated_schema_is_valid_is_left_to_its_tests() -> None:
+def test_generated_schemas_are_not_validated_at_startup() -> None:
     odd = of(type="integer", **{"$comment": 5})
     with pytest.raises(ValueError, match="is not valid at /properties/value/\\$comment"):
         SchemaValidator(odd, "input_schema")
@@ -213,7 +213,7 @@ def test_whether_a_generated_schema_is_valid_is_left_to_its_tests() -> None:
         SchemaValidator(of(**nested(40)), "input_schema", is_generated=True)
 
 
-def test_format_that_is_unknown_says_nothing() -> None:
+def test_unknown_format_is_ignored() -> None:
     assert accepts({"format": "colour"}, "x")
 
 
@@ -249,12 +249,12 @@ def test_format_that_is_unknown_says_nothing() -> None:
         ({"unevaluatedProperties": False}, {"a": "x" * 9000}, "members that are not allowed"),
     ],
 )
-def test_an_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> None:
+def test_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> None:
     (line,) = sentences(schema, value)
     assert message in line
 
 
-def test_a_value_that_may_be_null_has_the_errors_of_its_own_schema() -> None:
+def test_nullable_value_has_the_errors_of_its_schema() -> None:
     inner = {"properties": {"a": {"anyOf": [INTEGER, NULL]}}, "additionalProperties": False}
     schema = {"items": {"anyOf": [{"type": "object", **inner}, NULL]}}
     found = SchemaValidator(schema, "schema").errors([None, {"a": "x", "b": 1}, 5])
@@ -293,7 +293,7 @@ def test_a_value_that_may_be_null_has_the_errors_of_its_own_schema() -> None:
         ({"anyOf": [NULL, {"const": "null"}]}, 1, False),
     ],
 )
-def test_replaced_keywords_mean_the_same_as_in_json_schema(
+def test_replaced_keywords_behave_as_in_json_schema(
     schema: Any, value: Any, accepted: bool
 ) -> None:
     assert accepts(schema, value) is accepted

@@ -1,4 +1,4 @@
-"""An API of django-ninja with what such APIs have: models, files, throttles, routers, auth."""
+"""An API of django-ninja with the usual parts: models, files, throttles, routers, auth."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from mcp_bridge import Context, mcp_tool
 
 
 class Key(HttpBearer):
-    """The API's own: a word that each client knows."""
+    """Custom authentication: a shared key in a header."""
 
     def authenticate(self, request: HttpRequest, token: str) -> str | None:
         return token if token == "word" else None
 
 
 class Editors(SessionAuth):
-    """The API's own, of sessions: users of the group that is named so."""
+    """Custom session authentication: members of one group."""
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Any:
         user = super().authenticate(request, key)
@@ -158,7 +158,7 @@ def moved(request: HttpRequest, where: str = "/acme/api/orders/7") -> Any:
 @api.get("for-anybody", auth=None)
 @mcp_tool
 def for_anybody(request: HttpRequest) -> str:
-    """Say who calls, for anybody."""
+    """Say who calls, without authentication."""
     return f"{request.user} {hasattr(request, 'auth')}"
 
 

@@ -65,7 +65,7 @@ def definition(client: CheckedClient, name: str) -> dict[str, Any]:
     return next(each for each in client.list_tools() if each["name"] == name)
 
 
-def test_every_operation_is_a_tool_once(user: Any) -> None:
+def test_every_operation_is_one_tool(user: Any) -> None:
     found = names()
     assert len(found) == len(set(found))
     assert {"shop_create", "shop_get", "shop_change", "shop_find", "shop_upload"} <= set(found)
@@ -92,7 +92,7 @@ def test_definitions_are_valid_and_flat(modern: CheckedClient) -> None:
     assert set(definition(modern, "shop_change")["inputSchema"]["required"]) == {"tenant", "number"}
 
 
-def test_arguments_arrive_where_they_belong(modern: CheckedClient) -> None:
+def test_arguments_reach_their_places(modern: CheckedClient) -> None:
     lines = [{"sku": "a1", "pieces": 2}]
     assert called(modern, "shop_create", customer="Zoë", lines=lines) == {
         "customer": "Zoë",
@@ -106,7 +106,7 @@ def test_arguments_arrive_where_they_belong(modern: CheckedClient) -> None:
     assert called(modern, "shop_both_put", value=3) == "PUT 3"
 
 
-def test_a_file_is_uploaded(modern: CheckedClient) -> None:
+def test_file_is_uploaded(modern: CheckedClient) -> None:
     sent = {"title": "Dusk", "file": PICTURE, "file_filename": "dusk.png"}
     assert called(modern, "shop_upload", **sent) == {
         "title": "Dusk",
@@ -116,25 +116,25 @@ def test_a_file_is_uploaded(modern: CheckedClient) -> None:
     }
 
 
-def test_wrong_arguments_are_refused_before_the_operation_runs(modern: CheckedClient) -> None:
+def test_invalid_arguments_are_refused_before_the_operation(modern: CheckedClient) -> None:
     text = failed(modern, "shop_create", customer="Ada", lines=[{"sku": "a", "pieces": 0}])
     assert "/lines/0/sku" in text
     assert "/lines/0/pieces" in text
 
 
-def test_its_errors_are_told_in_its_words(modern: CheckedClient) -> None:
+def test_error_messages_of_operations_are_returned(modern: CheckedClient) -> None:
     gone = failed(modern, "shop_create", customer="Ada", lines=[{"sku": "gone"}])
     assert gone == "The article gone is sold out."
     assert failed(modern, "shop_get", number=404) == "No such order."
 
 
 @pytest.mark.parametrize("tenant", ["", ".", "..", "a/b", "a?b=c", "%2e%2e", "a b"])
-def test_a_value_of_the_path_leads_to_no_other_view(tenant: str, modern: CheckedClient) -> None:
+def test_path_value_cannot_reach_another_view(tenant: str, modern: CheckedClient) -> None:
     result = modern.call_tool("shop_get", {"tenant": tenant, "number": 7})
     assert result["isError"]
 
 
-def test_who_may_is_asked_of_sessions_as_over_http(user: Any) -> None:
+def test_session_authentication_applies_as_over_http(user: Any) -> None:
     def seen() -> set[str]:
         return {each["name"] for each in CheckedClient(user=user).list_tools()}
 
@@ -153,7 +153,7 @@ def test_who_may_is_asked_of_sessions_as_over_http(user: Any) -> None:
     assert called(CheckedClient(user=user), "shop_for_superusers") == "ada"
 
 
-def test_the_sites_own_authentication_wants_a_word_of_the_owner(
+def test_custom_authentication_requires_the_auth_option(
     settings: Any, modern: CheckedClient
 ) -> None:
     offer(settings)
@@ -175,7 +175,7 @@ def scope(call: Any) -> str:
 
 
 @pytest.mark.parametrize(("auth", "told"), [("scope", "scope of ada for shop_get"), ("nobody", "")])
-def test_the_owner_says_what_authentication_is(
+def test_auth_option_replaces_custom_authentication(
     auth: str, told: str, settings: Any, modern: CheckedClient
 ) -> None:
     offer(settings, auth=f"{__name__}.{auth}")
@@ -185,23 +185,23 @@ def test_the_owner_says_what_authentication_is(
         assert failed(modern, "shop_get", number=7) == "Unauthorized"
 
 
-def test_the_owners_word_is_not_for_sessions_which_can_be_asked(user: Any) -> None:
+def test_auth_option_does_not_replace_session_authentication(user: Any) -> None:
     assert failed(CheckedClient(user=user), "shop_for_editors") == "Unauthorized"
     user.groups.add(Group.objects.create(name="editors"))
     assert called(CheckedClient(user=user), "shop_for_editors") == "ada"
 
 
-def test_a_redirect_to_another_tool_says_where(modern: CheckedClient) -> None:
+def test_redirect_to_another_operation_returns_its_location(modern: CheckedClient) -> None:
     assert called(modern, "shop_moved") == {"location": "/acme/api/orders/7"}
     text = failed(modern, "shop_moved", where="/login/")
     assert text == "The view redirects to another page, /login/, without data."
 
 
-def test_what_is_anonymous_over_http_stays_anonymous(modern: CheckedClient) -> None:
+def test_anonymous_operations_stay_anonymous(modern: CheckedClient) -> None:
     assert called(modern, "shop_for_anybody") == f"{AnonymousUser()} False"
 
 
-def test_a_throttle_counts_both_ways(user: Any, modern: CheckedClient) -> None:
+def test_throttle_counts_calls_and_http(user: Any, modern: CheckedClient) -> None:
     http = Client()
     http.force_login(user)
     assert http.get("/acme/api/slow").status_code == 200
@@ -210,25 +210,25 @@ def test_a_throttle_counts_both_ways(user: Any, modern: CheckedClient) -> None:
     assert http.get("/acme/api/slow").status_code == 429
 
 
-def test_a_cached_answer_is_nobody_elses(user: Any, django_user_model: Any) -> None:
+def test_cached_answers_are_not_shared_between_users(user: Any, django_user_model: Any) -> None:
     assert called(CheckedClient(user=user), "shop_cached") == "ada"
     bob = django_user_model.objects.create_user("bob")
     assert called(CheckedClient(user=bob), "shop_cached") == "bob"
     assert called(CheckedClient(user=user), "shop_cached") == "ada"
 
 
-def test_decorators_of_operations_hold(modern: CheckedClient) -> None:
+def test_decorators_of_operations_apply(modern: CheckedClient) -> None:
     assert called(modern, "shop_doubled") == "77"
 
 
-def test_an_error_undoes_what_was_written(modern: CheckedClient) -> None:
+def test_error_rolls_back_writes(modern: CheckedClient) -> None:
     assert failed(modern, "shop_written", then=409) == "Written, then refused."
     assert not Group.objects.exists()
     assert called(modern, "shop_written", then=200) == {"in_transaction": True}
     assert Group.objects.exists()
 
 
-def test_logging_in_opens_nothing(modern: CheckedClient) -> None:
+def test_logging_in_does_not_authenticate_later_calls(modern: CheckedClient) -> None:
     response = modern.send(
         json.dumps(
             modern.message("tools/call", name="shop_enter", arguments={"tenant": "acme"})
@@ -239,7 +239,7 @@ def test_logging_in_opens_nothing(modern: CheckedClient) -> None:
     assert not Session.objects.exists()
 
 
-def test_an_operation_may_ask_by_which_call_it_runs(modern: CheckedClient) -> None:
+def test_operation_can_read_the_tool_context(modern: CheckedClient) -> None:
     found = called(modern, "shop_asked")
     assert found["revision"] == "2026-07-28"
     assert found["cookie"].startswith("mcp=")
@@ -255,7 +255,7 @@ def test_operations_are_named_by_patterns(settings: Any, modern: CheckedClient) 
     assert "'nothing_*'" in message
 
 
-def test_options_of_all_patterns_of_an_operation_count(settings: Any, user: Any) -> None:
+def test_options_of_all_matching_patterns_are_merged(settings: Any, user: Any) -> None:
     operations = {
         "*": {"permissions": "auth.view_user", "title": "Any"},
         "shop_unmarked": {"confirm": True, "title": "Named"},
@@ -271,7 +271,7 @@ def test_options_of_all_patterns_of_an_operation_count(settings: Any, user: Any)
     assert asked["resultType"] == "input_required"
 
 
-def test_patterns_that_disagree_are_one_message(settings: Any) -> None:
+def test_conflicting_patterns_are_one_message(settings: Any) -> None:
     operations = {"*": {"read_only": True}, "shop_unmarked": {"destructive": True}}
     offer(settings, auth=CALLER, operations=operations)
     (message,) = [each for each in messages("mcp_bridge.E080") if "shop_unmarked" in each]
@@ -279,7 +279,7 @@ def test_patterns_that_disagree_are_one_message(settings: Any) -> None:
     assert "shop_both_put" in names()
 
 
-def test_no_pattern_chooses_what_handles_credentials(settings: Any) -> None:
+def test_patterns_exclude_operations_that_handle_credentials(settings: Any) -> None:
     offer(settings, auth=CALLER, operations=["shop_*"])
     assert "shop_reset_password" not in names()
     (message,) = messages("mcp_bridge.W082")
@@ -298,13 +298,13 @@ def test_no_pattern_chooses_what_handles_credentials(settings: Any) -> None:
         ({"auth": "tests.nothing.there"}, "tests.nothing"),
     ],
 )
-def test_a_wrong_option_is_one_message(options: dict[str, Any], told: str, settings: Any) -> None:
+def test_invalid_option_is_one_message(options: dict[str, Any], told: str, settings: Any) -> None:
     offer(settings, **options)
     (message,) = messages("mcp_bridge.E003")
     assert told in message
 
 
-def test_http_is_as_it_was(user: Any) -> None:
+def test_http_answers_are_unchanged(user: Any) -> None:
     operations = [
         operation
         for _, router in api._routers
@@ -327,7 +327,7 @@ def test_http_is_as_it_was(user: Any) -> None:
     )
 
 
-def test_an_operation_that_cannot_be_described_is_one_message(settings: Any) -> None:
+def test_undescribable_operation_is_one_message(settings: Any) -> None:
     from mcp_bridge import mcp_tool
 
     broken = NinjaAPI(urls_namespace="broken")
@@ -350,7 +350,7 @@ def test_an_operation_that_cannot_be_described_is_one_message(settings: Any) -> 
     assert message.startswith("broken_odd (GET /api/odd")
 
 
-def test_the_checks_name_what_is_missing(settings: Any) -> None:
+def test_checks_name_missing_setup(settings: Any) -> None:
     route(settings)
     found = [
         each for each in checks.run_checks(tags=["mcp_bridge"]) if each.id == "mcp_bridge.W012"
@@ -358,7 +358,7 @@ def test_the_checks_name_what_is_missing(settings: Any) -> None:
     assert "no operation is marked or named" in found[0].msg
 
 
-def test_what_is_not_marked_is_a_candidate(settings: Any, modern: CheckedClient) -> None:
+def test_unmarked_operations_are_candidates(settings: Any, modern: CheckedClient) -> None:
     offer(settings, auth=CALLER, expose="all", prefix="x_")
     assert [*registry.discovered.candidates] == ["x_shop_unmarked"]
     assert "x_shop_unmarked" not in {each["name"] for each in modern.list_tools()}
@@ -368,7 +368,7 @@ def test_what_is_not_marked_is_a_candidate(settings: Any, modern: CheckedClient)
     assert not registry.discovered.candidates
 
 
-def test_a_candidate_says_who_may_use_it(settings: Any) -> None:
+def test_candidate_describes_its_access(settings: Any) -> None:
     many = NinjaAPI(urls_namespace="many")
     for name, auth in (("staff", django_auth_is_staff), ("all", django_auth), ("key", Key())):
         many.get(f"/{name}", auth=auth, operation_id=name)(lambda request: 1)
@@ -379,12 +379,12 @@ def test_a_candidate_says_who_may_use_it(settings: Any) -> None:
         for name, each in registry.discovered.candidates.items()
     }
     assert found["all"] == AccessRule.of(False, (), None, None, ())
-    # The rule of a session's user, and what the operation itself asks.
+    # The rule for a session's user, and the operation's own requirements.
     for name in ("staff", "key"):
         assert found[name].words == "authenticated users + custom rule"
 
 
-def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in sys.modules if each.split(".")[0] == "ninja"]:
         monkeypatch.setitem(sys.modules, name, None)
     for name in [each for each in sys.modules if each.startswith("mcp_bridge.sources.ninja")]:
@@ -394,7 +394,7 @@ def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch
     assert 'pip install "django-mcp-bridge[ninja]"' in message
 
 
-def test_the_page_is_served_as_it_stands(settings: Any, user: Any) -> None:
+def test_example_of_the_page_works(settings: Any, user: Any) -> None:
     shop = run("sources/ninja", "class Team(Schema)")
     route(settings, path("api/", shop["api"].urls))
     settings.MCP_BRIDGE = {"SOURCES": {"ninja": {"BACKEND": BACKEND}}}
@@ -413,7 +413,7 @@ def test_the_page_is_served_as_it_stands(settings: Any, user: Any) -> None:
 
 
 class Times(Schema):
-    """Values whose JSON has no format of JSON Schema."""
+    """Values whose JSON does not match a format of JSON Schema."""
 
     naive: datetime
     at: time
@@ -437,7 +437,7 @@ NOON = Times(
 
 
 @pytest.mark.parametrize("shape", [Times, list[Times], dict[str, Times], time, timedelta, datetime])
-def test_answers_have_no_format_that_values_lack(
+def test_answer_formats_match_their_values(
     shape: Any, settings: Any, modern: CheckedClient
 ) -> None:
     value: Any = {
@@ -478,7 +478,7 @@ WHEN = [
 
 @pytest.mark.parametrize(("hint", "value", "nonsense"), WHEN)
 @pytest.mark.parametrize("where", ["query", "body", "form"])
-def test_ninja_judges_times_and_addresses(
+def test_times_and_addresses_are_validated_by_ninja(
     hint: Any, value: str, nonsense: str, where: str, settings: Any, modern: CheckedClient
 ) -> None:
     own = NinjaAPI(urls_namespace="when")
@@ -502,7 +502,7 @@ def test_ninja_judges_times_and_addresses(
 
 
 class Holder(Schema):
-    """What no candidate may return."""
+    """An answer with a secret, which a candidate must not return."""
 
     api_key: str
 
@@ -519,7 +519,7 @@ class Holder(Schema):
     ],
     ids=repr,
 )
-def test_a_candidate_that_returns_a_secret_is_not_served(answer: Any, settings: Any) -> None:
+def test_candidate_returning_a_secret_is_not_served(answer: Any, settings: Any) -> None:
     own = NinjaAPI(urls_namespace="own")
 
     def shelf(request: Any) -> Any:

@@ -5,12 +5,12 @@ The same five tools, offered by each source: a module a source, named as its sou
 called, and it gives the URL patterns that the site needs for that. Further tools are not offered.
 
 =======  ================================================================================
-count    for anybody, read-only: takes ``number`` (an integer from 1 to 100) and answers with an
+count    public, read-only: takes ``number`` (an integer from 1 to 100) and answers with an
          object of ``number`` and ``user``, the name of the caller
-missing  for anybody: fails with "There is no such article."
-broken   for anybody: raises an error whose text holds ``SECRET``
+missing  public: fails with "There is no such article."
+broken   public: raises an error whose text holds ``SECRET``
 guarded  for those with the permission ``auth.view_user`` alone; answers as ``count`` does
-wipe     for anybody, destructive: takes ``name`` and puts it into ``RUNS``
+wipe     public, destructive: takes ``name`` and puts it into ``RUNS``
 =======  ================================================================================
 """
 

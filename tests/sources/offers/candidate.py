@@ -1,4 +1,4 @@
-"""Candidates of a source of the site's own, each of which an administrator has switched on."""
+"""Candidates of a custom source, all enabled by an administrator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source of the site's own, whose tools have JSON Schemas and no signatures."""
+"""A custom source, whose tools have JSON Schemas instead of signatures."""
 
 from __future__ import annotations
 

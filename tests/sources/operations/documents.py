@@ -1,4 +1,4 @@
-"""Documents of one operation, and what comes of it."""
+"""Documents of one operation, and the tool that it becomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def document(operation: dict[str, Any], path: str = "/things", **more: Any) -> D
 
 
 def mapped(operation: dict[str, Any], path: str = "/things", **more: Any) -> MappedOperation:
-    """The one operation of a document, whose schemas are valid and within the bounds."""
+    """Return the one operation of a document, whose schemas are valid and within the bounds."""
     options = more.pop("options", {})
     made = document(operation, path, **more)
     [found] = made.operations()

@@ -1,4 +1,4 @@
-"""What a service answered, as results and errors."""
+"""Answers of a service as results and errors."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def texts(found: Any) -> list[str]:
     return [each.text for each in found.content if isinstance(each, TextContent)]
 
 
-def test_the_json_of_an_answer_is_sent_as_it_came() -> None:
+def test_json_answers_are_sent_unchanged() -> None:
     written = b'{"a": 1.10, "big": 123456789012345678901234567890, "s": "\\u00e9"}'
     result = read_answer(answer(written), TOOL)
     assert result.structured == written
     assert texts(result) == [written.decode()]
 
 
-def test_indentation_is_taken_out_and_nothing_else() -> None:
+def test_only_indentation_is_removed() -> None:
     written = b'{\n    "a":\t1.10,\r\n    "s": "two  spaces \\" \\n and: more",\n    "l": [ ]\n}\n'
     result = read_answer(answer(written), TOOL)
     assert result.structured == b'{"a":1.10,"s":"two  spaces \\" \\n and: more","l":[]}'
@@ -63,7 +63,7 @@ def test_indentation_is_taken_out_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("body", "text"), [(b"[1, 2]", "[1, 2]"), (b'"x\\ny"', "x\ny"), (b"null", "null"), (b"3", "3")]
 )
-def test_what_is_no_object_is_wrapped(body: bytes, text: str) -> None:
+def test_non_object_answers_are_wrapped(body: bytes, text: str) -> None:
     result = read_answer(answer(body), TOOL)
     assert result.structured == b'{"result":' + body + b"}"
     assert texts(result) == [text]
@@ -72,7 +72,7 @@ def test_what_is_no_object_is_wrapped(body: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["application/problem+json", "application/json; charset=utf-8", ""]
 )
-def test_json_is_known_by_its_media_type_or_its_beginning(kind: str) -> None:
+def test_json_is_recognised_by_media_type_or_content(kind: str) -> None:
     assert read_answer(answer({"a": 1}, kind=kind), TOOL).structured == b'{"a": 1}'
 
 
@@ -97,8 +97,8 @@ def test_other_answers_become_text_pictures_and_resources() -> None:
         *("unicode_escape", "raw-unicode-escape", "utf-7"),
     ],
 )
-def test_text_in_a_character_set_that_is_none_is_read_as_utf_8(charset: str) -> None:
-    # Of Python's own codecs some raise, some take minutes, and some give what is no character.
+def test_unknown_character_set_is_read_as_utf_8(charset: str) -> None:
+    # Some of Python's codecs raise, some take minutes, and some return invalid characters.
     body = "é a\\ud800 +2AA-".encode()
     kind = f"text/plain; charset={charset}"
     assert texts(read_answer(answer(body, 200, kind), TOOL)) == [body.decode()]
@@ -108,24 +108,24 @@ def test_text_in_a_character_set_that_is_none_is_read_as_utf_8(charset: str) -> 
 @pytest.mark.parametrize(
     "parameters", ["charset*; charset*1", "charset*=UTF\0-8''latin-1", "a*" + "9" * 5000 + "=b"]
 )
-def test_a_character_set_that_cannot_be_read_is_utf_8(parameters: str) -> None:
+def test_non_text_codec_is_read_as_utf_8(parameters: str) -> None:
     found = read_answer(answer("é".encode(), 200, f"text/plain; {parameters}"), TOOL)
     assert texts(found) == ["é"]
 
 
 @pytest.mark.parametrize("named", UNREADABLE)
-def test_a_file_whose_name_cannot_be_read_has_none(named: str) -> None:
+def test_unreadable_filename_is_dropped(named: str) -> None:
     sent = answer(b"%PDF", 200, "application/pdf", content_disposition=f"attachment; {named}")
     [file] = read_answer(sent, TOOL).content
     assert file == EmbeddedResource("attachment:///result-1.pdf", b"%PDF", "application/pdf")
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"a": NaN}', b'{"a": 1, "a": 2}', b"\xff", b"[" * 5000])
-def test_what_is_no_json_is_an_error(body: bytes) -> None:
+def test_invalid_json_is_an_error(body: bytes) -> None:
     assert failed(body, 200) == ("The service answered with invalid JSON (200 OK).")
 
 
-def test_html_is_an_error_but_where_it_is_promised() -> None:
+def test_html_is_an_error_unless_documented() -> None:
     page = b"<html>Log in</html>"
     assert failed(page, 200, "text/html") == (
         "The service answered with an HTML page (200 OK) instead of data."
@@ -134,7 +134,7 @@ def test_html_is_an_error_but_where_it_is_promised() -> None:
     assert texts(read_answer(answer(page, kind="text/html"), tool)) == ["<html>Log in</html>"]
 
 
-def test_a_redirect_is_an_error() -> None:
+def test_redirect_is_an_error() -> None:
     assert failed(b"", 302) == "The service answered with a redirect (302 Found): not followed."
 
 
@@ -168,7 +168,7 @@ def test_a_redirect_is_an_error() -> None:
     ],
 )
 @pytest.mark.parametrize("status", [400, 422])
-def test_errors_of_arguments_are_lines_like_those_of_the_schema(
+def test_argument_errors_are_lines_like_schema_errors(
     status: int, body: Any, lines: list[str]
 ) -> None:
     with pytest.raises(InvalidArguments) as raised:
@@ -200,11 +200,11 @@ def test_errors_of_arguments_are_lines_like_those_of_the_schema(
         ),
     ],
 )
-def test_other_errors_are_their_text(status: int, body: Any, text: str) -> None:
+def test_other_errors_are_returned_as_text(status: int, body: Any, text: str) -> None:
     assert failed(body, status) == text
 
 
-def test_a_service_that_wants_to_be_left_alone_is_waited_for() -> None:
+def test_retry_after_is_returned() -> None:
     assert failed({"detail": "Slow down."}, 429, retry_after="30") == (
         "Slow down. Try again in 30 seconds."
     )

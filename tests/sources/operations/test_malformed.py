@@ -1,4 +1,4 @@
-"""A document of which any part is something else than it should be."""
+"""A document with any part replaced by a value of the wrong kind."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("other", [None, "x", [None], {"x": {}}], ids=repr)
-def test_whatever_stands_anywhere_is_mapped_to_a_valid_schema_or_refused(other: Any) -> None:
+def test_malformed_parts_are_mapped_or_refused(other: Any) -> None:
     for path in places(DOCUMENT):
         data = deepcopy(DOCUMENT)
         parent: Any = data

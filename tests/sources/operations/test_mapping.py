@@ -1,4 +1,4 @@
-"""Operations of OpenAPI as flat arguments: their names, what is said of them, their bodies."""
+"""Operations of OpenAPI as flat arguments: names, descriptions and bodies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.sources.operations.documents import (
 # The arguments and their names
 
 
-def test_the_body_keeps_its_names_where_they_collide_with_those_of_parameters() -> None:
+def test_colliding_parameters_are_renamed_not_body_members() -> None:
     tool = mapped(
         {
             "parameters": [
@@ -54,7 +54,7 @@ def test_the_body_keeps_its_names_where_they_collide_with_those_of_parameters() 
     assert (request.body, request.content_type) == (b'{"slug":"new"}', "application/json")
 
 
-def test_names_that_clients_refuse_are_replaced_and_kept_for_the_service() -> None:
+def test_illegal_names_are_replaced_for_clients_only() -> None:
     tool = mapped(
         {
             "parameters": [
@@ -71,13 +71,13 @@ def test_names_that_clients_refuse_are_replaced_and_kept_for_the_service() -> No
     assert parse_qsl(query) == [("filter[x]", "1"), ("$top", "2"), ("é", "3")]
 
 
-def test_names_that_become_alike_are_told_apart() -> None:
+def test_equal_replacement_names_are_made_unique() -> None:
     tool = mapped({"parameters": [parameter("a[]"), parameter("a"), parameter("$a")]}, method="get")
     assert list(tool.input_schema["properties"]) == ["a", "query_a", "query_a_2"]
     assert tool.request({"a": "1", "query_a": "2"}).query == "a%5B%5D=1&a=2"
 
 
-def test_parameters_of_the_path_item_are_overridden_by_those_of_the_operation() -> None:
+def test_operation_parameters_override_path_item_parameters() -> None:
     item = {"parameters": [{"$ref": "#/components/parameters/page"}, parameter("q")]}
     tool = mapped(
         {"parameters": [parameter("page", schema={"type": "integer"}, description="Which page")]},
@@ -91,13 +91,13 @@ def test_parameters_of_the_path_item_are_overridden_by_those_of_the_operation() 
     }
 
 
-def test_headers_of_the_connection_and_the_caller_are_no_arguments() -> None:
+def test_connection_and_credential_headers_are_not_arguments() -> None:
     names = ("Authorization", "Content-Type", "accept", "Host", "Cookie", "X-Own")
     tool = mapped({"parameters": [parameter(name, "header") for name in names]}, method="get")
     assert list(tool.input_schema["properties"]) == ["X-Own"]
 
 
-def test_an_operation_that_needs_a_cookie_is_left_out() -> None:
+def test_operation_requiring_a_cookie_is_skipped() -> None:
     assert "requires the cookie 'session'" in unmappable(
         {"parameters": [parameter("session", "cookie", required=True)]}
     )
@@ -114,22 +114,22 @@ def test_an_operation_that_needs_a_cookie_is_left_out() -> None:
         ("...", "get_v1_things_id"),
     ],
 )
-def test_an_operation_has_a_legal_name(operation_id: str | None, name: str) -> None:
+def test_operation_has_a_legal_name(operation_id: str | None, name: str) -> None:
     operation = Operation(method="get", path="/v1/things/{id}", operation_id=operation_id)
     assert operation_name(operation) == name
     assert operation_name(operation, "x_") == f"x_{name}"
 
 
-def test_a_long_name_is_shortened_to_the_same_one_always() -> None:
+def test_long_names_are_shortened_deterministically() -> None:
     long = "a" * 70
     assert tool_name(long) == f"{'a' * 55}_{sha256(long.encode()).hexdigest()[:8]}"
     assert tool_name(long) != tool_name(long + "b")
 
 
-# What is said of it
+# Descriptions
 
 
-def test_summary_and_description_are_told_once() -> None:
+def test_equal_summary_and_description_are_not_repeated() -> None:
     both = mapped({"summary": "List things.", "description": "By name.", "tags": ["things"]})
     assert both.description == "List things.\n\nBy name."
     assert both.title == "List things."
@@ -147,7 +147,7 @@ def test_summary_and_description_are_told_once() -> None:
         ("delete", {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}),
     ],
 )
-def test_the_method_says_what_a_call_does(method: str, hints: dict[str, bool]) -> None:
+def test_hints_follow_the_http_method(method: str, hints: dict[str, bool]) -> None:
     assert mapped({}, method=method).annotations == hints
 
 
@@ -167,14 +167,14 @@ def test_the_method_says_what_a_call_does(method: str, hints: dict[str, bool]) -
         None,
     ],
 )
-def test_a_body_that_is_no_plain_object_is_one_argument(schema: Any) -> None:
+def test_non_object_body_is_one_argument(schema: Any) -> None:
     tool = mapped(json_body(schema))
     assert list(tool.input_schema["properties"]) == ["body"]
     assert tool.input_schema["required"] == ["body"]
     assert sent(tool, {"body": [1, 2]}) == [1, 2]
 
 
-def test_a_body_that_may_be_absent_but_has_required_members_is_one_argument() -> None:
+def test_optional_body_with_required_members_is_one_argument() -> None:
     tool = mapped(json_body(of_object("a", a=STRING), required=False))
     assert "required" not in tool.input_schema
     assert tool.input_schema["properties"]["body"]["required"] == ["a"]
@@ -182,13 +182,13 @@ def test_a_body_that_may_be_absent_but_has_required_members_is_one_argument() ->
     assert sent(tool, {"body": {"a": "x"}}) == {"a": "x"}
 
 
-def test_the_argument_of_a_whole_body_is_told_apart_from_a_parameter_named_body() -> None:
+def test_body_argument_differs_from_a_parameter_named_body() -> None:
     tool = mapped({"parameters": [parameter("body")], **json_body({"type": "array"})})
     request = tool.request({"body": [1], "query_body": "x"})
     assert (request.query, request.body) == ("body=x", b"[1]")
 
 
-def test_a_body_without_members_is_sent_as_an_empty_object_where_it_is_required() -> None:
+def test_required_empty_body_is_an_empty_object() -> None:
     assert mapped(json_body(of_object(a=STRING))).request({}).body == b"{}"
     optional = mapped(json_body(of_object(a=STRING), required=False))
     assert optional.request({}).content_type is None
@@ -209,14 +209,14 @@ def test_parts_of_an_allof_are_merged() -> None:
     assert set(tool.input_schema["required"]) == {"a", "b", "c"}
 
 
-def test_an_allof_with_something_else_than_objects_is_one_argument() -> None:
+def test_allof_with_a_non_object_is_one_argument() -> None:
     tool = mapped(
         json_body({"allOf": [of_object(a=STRING), {"anyOf": [{}, {"minProperties": 1}]}]})
     )
     assert list(tool.input_schema["properties"]) == ["body"]
 
 
-def test_members_that_only_answers_have_are_left_out_through_references_too() -> None:
+def test_read_only_members_are_omitted_through_references() -> None:
     schemas = {
         "Id": {"type": "integer", "readOnly": True},
         "Secret": {"type": "string", "writeOnly": True},
@@ -250,7 +250,7 @@ def test_members_that_only_answers_have_are_left_out_through_references_too() ->
     assert "secret" not in tool.output_schema["properties"]
 
 
-def test_a_member_that_another_part_of_an_allof_makes_read_only_is_not_required() -> None:
+def test_member_made_read_only_by_allof_is_not_required() -> None:
     schemas = {"Needs": {"required": ["id", "name"]}}
     schema = {
         "allOf": [

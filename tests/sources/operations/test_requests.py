@@ -31,9 +31,9 @@ OBJECT = {"R": 100, "G": "a,b"}
 NESTED = {"a": {"b": 1}, "list": ["x", "y"], "rows": [{"c": True}], "none": None}
 
 
-# openapi-core 0.23.1 reads what form, pipeDelimited and deepObject make of 222 drawn values
-# as those values. It knows no exploded objects, exploded lists of form alone, and of spaces between
-# items only a literal "%20".
+# openapi-core 0.23.1 reads 222 generated values back from form, pipeDelimited and deepObject. It
+# does not support exploded objects, supports exploded lists only for form, and spaces between items
+# only as a literal "%20".
 @pytest.mark.parametrize(
     ("style", "explode", "value", "query"),
     [
@@ -59,7 +59,7 @@ NESTED = {"a": {"b": 1}, "list": ["x", "y"], "rows": [{"c": True}], "none": None
         ),
     ],
 )
-def test_styles_of_query_parameters(
+def test_query_parameter_styles_are_applied(
     style: str | None, explode: bool | None, value: Any, query: str
 ) -> None:
     given = {"style": style, "explode": explode}
@@ -76,7 +76,9 @@ def test_styles_of_query_parameters(
         (True, {"R": 1, "G": 2}, "R=1,G=2", "R=1,G=2"),
     ],
 )
-def test_styles_of_paths_and_headers(explode: bool, value: Any, text: str, encoded: str) -> None:
+def test_path_and_header_styles_are_applied(
+    explode: bool, value: Any, text: str, encoded: str
+) -> None:
     data = [parameter(name, name, required=True, explode=explode) for name in ("path", "header")]
     request = mapped({"parameters": data}, "/{path}", method="get").request(
         {"path": value, "header": value}
@@ -96,18 +98,18 @@ def test_parameters_with_a_media_type_are_sent_as_json() -> None:
 
 
 @pytest.mark.parametrize("value", ["", ".", "..", "a/../b", "..\\x", "x/.", None, []])
-def test_a_value_that_would_be_another_path_is_refused(value: Any) -> None:
+def test_value_changing_the_path_is_refused(value: Any) -> None:
     tool = mapped({"parameters": [parameter("id", "path", required=True)]}, "/{id}", method="get")
     assert refused(tool, {"id": value}) == "/id: must not be empty or have a segment '.' or '..'"
 
 
 @pytest.mark.parametrize("value", ["a\r\nX: y", "é", "a\0"])
-def test_a_value_that_is_no_header_is_refused(value: str) -> None:
+def test_invalid_header_value_is_refused(value: str) -> None:
     tool = mapped({"parameters": [parameter("X-Own", "header")]}, method="get")
     assert refused(tool, {"X-Own": value}) == "/X-Own: must contain only printable ASCII characters"
 
 
-def test_a_style_that_is_not_known_leaves_the_operation_out() -> None:
+def test_unknown_style_skips_the_operation() -> None:
     data = parameter("id", "path", required=True, style="matrix")
     assert (
         unmappable({"parameters": [data]}, "/{id}")
@@ -169,7 +171,7 @@ def test_lists_of_a_form_follow_its_encoding() -> None:
     ]
 
 
-def test_files_are_data_uris_or_base64_and_may_have_a_name() -> None:
+def test_files_are_data_uris_or_base64() -> None:
     binary = {"type": "string", "format": "binary", "description": "The picture"}
     schema = of_object("photo", photo=binary, title=STRING, meta={"type": "object"})
     schema["properties"]["more"] = {"type": "array", "items": binary}
@@ -197,7 +199,7 @@ def test_files_are_data_uris_or_base64_and_may_have_a_name() -> None:
     ]
 
 
-def test_multipart_is_chosen_where_a_member_is_a_file_and_json_elsewhere() -> None:
+def test_multipart_is_chosen_only_for_files() -> None:
     plain, files = of_object(a=STRING), of_object(a={"type": "string", "format": "binary"})
     for schema, kind in (
         (plain, "json"),
@@ -231,7 +233,7 @@ def test_json_is_written_unless_a_file_is_given(
     binary = {"type": "string", "format": "binary"}
     values = {"a": {}, "c": {"type": "string", "nullable": True}}
     files = {"photo": {**binary, "nullable": True}, "more": {"type": "array", "items": binary}}
-    # Another body altogether is not taken for the same one.
+    # An entirely different body is not treated as the same one.
     other = of_object(url=STRING)
     json_schema = of_object(**values) if has_json else other
     content = {
@@ -251,7 +253,7 @@ def test_json_is_written_unless_a_file_is_given(
         assert str(request.content_type).startswith("multipart/form-data")
 
 
-def test_nested_values_are_named_as_drf_reads_them_where_that_is_asked_for() -> None:
+def test_nested_names_can_follow_drf() -> None:
     schema = of_object(address={"type": "object"}, lines={"type": "array"}, tags={"type": "array"})
     tool = mapped(form_of("multipart/form-data", schema), options={"is_dotted": True})
     arguments = {
@@ -269,7 +271,7 @@ def test_nested_values_are_named_as_drf_reads_them_where_that_is_asked_for() -> 
 
 
 @pytest.mark.parametrize("between", ["\n", "\r\n", "\r\n\r\n", "\x0b", "\t"])
-def test_a_media_type_with_a_line_break_is_in_no_header(between: str) -> None:
+def test_media_type_with_a_line_break_is_not_sent(between: str) -> None:
     binary = {"type": "string", "format": "binary"}
     sent = f"data:text/plain;{between}a=b,x"
     tool = mapped(form_of("multipart/form-data", of_object("photo", photo=binary)))
@@ -294,13 +296,13 @@ def test_a_media_type_with_a_line_break_is_in_no_header(between: str) -> None:
         (3, "must be a file: a data: URI, or base64"),
     ],
 )
-def test_a_file_that_is_none_is_refused(value: Any, why: str) -> None:
+def test_invalid_file_is_refused(value: Any, why: str) -> None:
     schema = of_object(photo={"type": "string", "contentMediaType": "image/png"})
     tool = mapped(form_of("multipart/form-data", schema), version="3.1.0")
     assert refused(tool, {"photo": value}) == f"/photo: {why}"
 
 
-def test_the_name_of_a_file_that_is_not_there_is_refused() -> None:
+def test_filename_without_a_file_is_refused() -> None:
     schema = of_object(photo={"type": "string", "format": "binary"})
     tool = mapped(form_of("multipart/form-data", schema))
     assert refused(tool, {"photo_filename": "a"}).startswith(
@@ -308,7 +310,7 @@ def test_the_name_of_a_file_that_is_not_there_is_refused() -> None:
     )
 
 
-def test_bytes_and_text_are_whole_bodies() -> None:
+def test_bytes_and_text_can_be_whole_bodies() -> None:
     raw = mapped(form_of("application/octet-stream", {"type": "string", "format": "binary"}))
     request = raw.request({"body": b64encode(PNG).decode()})
     assert (request.body, request.content_type) == (PNG, "application/octet-stream")
@@ -330,22 +332,22 @@ def test_bytes_and_text_are_whole_bodies() -> None:
         (["*/*"], "application/json"),
     ],
 )
-def test_the_media_type_that_is_easiest_to_write_is_chosen(types: list[str], chosen: str) -> None:
+def test_simplest_media_type_is_chosen(types: list[str], chosen: str) -> None:
     tool = mapped({"requestBody": {"content": {each: schema_({}) for each in types}}})
     assert tool.request({"body": 1}).content_type == chosen
 
 
-def test_a_body_of_xml_alone_leaves_the_operation_out() -> None:
+def test_xml_only_body_skips_the_operation() -> None:
     assert "is application/xml, which is not supported" in unmappable(
         form_of("application/xml", {})
     )
     assert "lacks content" in unmappable({"requestBody": {"content": {}}})
 
 
-# Where a service says an error is
+# Places in a service's errors
 
 
-def test_places_in_the_request_are_those_of_arguments() -> None:
+def test_request_places_are_mapped_to_arguments() -> None:
     tool = mapped(
         {
             "parameters": [parameter("filter[x]"), parameter("slug", "path", required=True)],

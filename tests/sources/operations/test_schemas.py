@@ -101,14 +101,14 @@ unreachable = network.unreachable
         (True, {}),
     ],
 )
-def test_schemas_become_those_of_2020_12(schema: Any, expected: Any) -> None:
+def test_schemas_are_converted_to_2020_12(schema: Any, expected: Any) -> None:
     operation = {"x-schemas": [{"type": "number"}], **json_body(of_object(member=schema))}
     kind = {"type": "string", "enum": ["a"], "title": "Kind"}
     tool = mapped(operation, **components(Kind=kind, **{"a/b c": {"type": "boolean"}}))
     assert tool.input_schema["properties"]["member"] == expected
 
 
-def test_branches_of_which_several_may_fit_are_not_refused() -> None:
+def test_one_of_becomes_any_of() -> None:
     schema = {
         "oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}],
         "discriminator": {"propertyName": "kind"},
@@ -123,7 +123,7 @@ def test_branches_of_which_several_may_fit_are_not_refused() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^(?!x)a", r"^\p{L}+$"])
-def test_a_pattern_that_not_everybody_can_read_is_told_and_not_enforced(pattern: str) -> None:
+def test_unportable_pattern_is_described_but_not_enforced(pattern: str) -> None:
     tool = mapped(json_body(of_object(code={"type": "string", "pattern": pattern})))
     assert tool.input_schema["properties"]["code"] == {
         "type": "string",
@@ -132,7 +132,7 @@ def test_a_pattern_that_not_everybody_can_read_is_told_and_not_enforced(pattern:
     assert "described but not enforced" in tool.notes[0]
 
 
-def test_a_member_whose_name_has_no_letter_needs_no_title() -> None:
+def test_member_without_letters_has_no_title() -> None:
     tool = mapped(json_body(of_object(a=of_object(**{"_": STRING}))))
     assert tool.input_schema["properties"]["a"]["properties"] == {"_": STRING}
 
@@ -151,14 +151,14 @@ def test_recursive_schemas_stay_references() -> None:
     assert tool.input_schema["properties"]["leaf"]["properties"] == {"x": STRING}
 
 
-def test_a_body_that_is_itself_recursive_is_flat() -> None:
+def test_recursive_body_is_flat() -> None:
     node = of_object(name=STRING, next={"$ref": "#/components/schemas/Node"})
     tool = mapped(json_body({"$ref": "#/components/schemas/Node"}), **components(Node=node))
     assert tool.input_schema["properties"]["next"] == {"$ref": "#/$defs/Node"}
     assert sent(tool, {"name": "a", "next": {"name": "b"}}) == {"name": "a", "next": {"name": "b"}}
 
 
-def test_what_is_too_large_inlined_keeps_its_definitions() -> None:
+def test_large_schemas_keep_their_definitions() -> None:
     big = of_object(
         **{f"member{number}": {**STRING, "description": "x" * 300} for number in range(60)}
     )
@@ -167,7 +167,7 @@ def test_what_is_too_large_inlined_keeps_its_definitions() -> None:
     assert tool.input_schema["properties"]["part0"] == {"$ref": "#/$defs/Big"}
 
 
-def test_what_is_too_large_even_so_is_left_out() -> None:
+def test_schema_too_large_with_definitions_is_skipped() -> None:
     big = of_object(
         **{f"member{number}": {**STRING, "description": "x" * 3000} for number in range(60)}
     )
@@ -177,7 +177,7 @@ def test_what_is_too_large_even_so_is_left_out() -> None:
     assert "bytes, but at most 65536 are allowed" in unmappable(json_body(big))
 
 
-def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
+def test_schema_of_a_thousand_levels_is_refused() -> None:
     deep: dict[str, Any] = STRING
     for _ in range(1000):
         deep = {"type": "array", "items": deep}
@@ -202,7 +202,7 @@ def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
         (3, "outside its document"),
     ],
 )
-def test_a_broken_reference_is_said(reference: Any, why: str) -> None:
+def test_broken_reference_is_reported(reference: Any, why: str) -> None:
     round_ = {"$ref": "#/components/schemas/Round"}
     for body in (json_body({"$ref": reference}), json_body(of_object(a={"$ref": reference}))):
         assert why in unmappable(body, **components(Round=round_))
@@ -230,13 +230,13 @@ def test_nothing_outside_the_document_is_fetched(reference: str, unreachable: No
     found = Document({"openapi": "3.1.0", "paths": {"/a": outside}})
     assert (list(found.operations()), len(found.errors)) == ([], 1)
     assert why in found.errors[0]
-    # A schema of answers is not needed, and nothing stands for it.
+    # The schema of answers is not needed, so a broken one is dropped.
     answer = {"200": {"content": {"application/json": schema_(outside)}}}
     tool = mapped({"responses": answer}, options={"output_schema": True})
     assert (tool.output_schema, tool.notes) == (None, (f"It lacks an output schema: {why}.",))
 
 
-def test_a_broken_reference_leaves_the_other_operations() -> None:
+def test_broken_reference_does_not_affect_other_operations() -> None:
     made = Document(
         {
             "openapi": "3.1.0",
@@ -266,12 +266,12 @@ def test_a_broken_reference_leaves_the_other_operations() -> None:
 @pytest.mark.parametrize(
     "data", [{}, {"swagger": "2.0"}, {"openapi": 3}, {"openapi": "3.0.0", "paths": []}]
 )
-def test_what_is_no_document_is_refused(data: Any) -> None:
+def test_invalid_document_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match=r"not OpenAPI|'paths' is not an object"):
         Document(data)
 
 
-def test_a_path_parameter_that_nothing_describes_leaves_the_operation_out() -> None:
+def test_undescribed_path_parameter_skips_the_operation() -> None:
     assert "{id}, which is not described" in unmappable({}, "/things/{id}")
 
 
@@ -297,7 +297,7 @@ def answers(**content: Any) -> dict[str, Any]:
         ({}, None),
     ],
 )
-def test_an_output_schema_is_one_that_every_answer_keeps(responses: Any, expected: Any) -> None:
+def test_output_schema_fits_every_answer(responses: Any, expected: Any) -> None:
     given = {
         status: {"content": {"application/json": schema_(each)} if each is not None else {}}
         for status, each in responses.items()

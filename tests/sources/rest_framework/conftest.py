@@ -23,7 +23,7 @@ SOURCE = {
 
 @pytest.fixture(autouse=True, scope="module")
 def rest_site(test_site: None) -> Iterator[None]:
-    """The views and their tools, read once for a whole module."""
+    """The views and their tools, built once for each module."""
     options = {"SOURCES": {"drf": SOURCE}}
     urls = "tests.sources.rest_framework.urls"
     with override_settings(ROOT_URLCONF=urls, MCP_BRIDGE=options):
@@ -49,6 +49,6 @@ def articles(django_user_model: Any) -> list[Article]:
 
 
 def allowed(user: Any, *codenames: str) -> Any:
-    """The user with these permissions, read anew."""
+    """Return the user with these permissions, reloaded from the database."""
     user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return type(user).objects.get(pk=user.pk)

@@ -1,4 +1,4 @@
-"""Who sees and calls which view, and what no caller gets at."""
+"""Access to views: which callers see and call them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listed(user: Any = None) -> set[str]:
     return {each["name"] for each in client.list_tools()}
 
 
-def test_each_sees_what_the_views_would_let_in(user: Any, django_user_model: Any) -> None:
+def test_views_are_listed_for_permitted_users(user: Any, django_user_model: Any) -> None:
     root = django_user_model.objects.create_superuser("root")
     staff = django_user_model.objects.create_user("staff", is_staff=True)
     everything = listed(root)
@@ -50,7 +50,7 @@ def test_each_sees_what_the_views_would_let_in(user: Any, django_user_model: Any
     assert "article_destroy" not in writer
 
 
-def test_classes_of_drf_cost_a_list_no_query(user: Any) -> None:
+def test_drf_permission_classes_add_no_query_to_lists(user: Any) -> None:
     assert served("article_create").access.predicate is None
     assert served("article_create").access.permissions == (
         "newsroom.view_article",
@@ -63,7 +63,7 @@ def test_classes_of_drf_cost_a_list_no_query(user: Any) -> None:
     assert not [each for each in queries if "newsroom_" in each["sql"]]
 
 
-def test_other_classes_are_asked(django_user_model: Any) -> None:
+def test_custom_permission_classes_are_checked(django_user_model: Any) -> None:
     outsider = django_user_model.objects.create_user("outsider")
     assert not {name for name in listed(outsider) if name.startswith("remark_")}
     with pytest.raises(MCPError, match="Unknown tool"):
@@ -71,7 +71,7 @@ def test_other_classes_are_asked(django_user_model: Any) -> None:
 
 
 @pytest.mark.parametrize("refusal", [AuthenticationFailed, NotAuthenticated, PermissionDenied])
-def test_a_class_that_raises_its_refusal_hides_the_tool(
+def test_permission_that_raises_hides_the_tool(
     refusal: type[Exception], user: Any, settings: Any
 ) -> None:
     class Never(BasePermission):
@@ -91,7 +91,7 @@ def test_a_class_that_raises_its_refusal_hides_the_tool(
     assert "shelf" not in listed(user)
 
 
-def test_a_class_that_reads_an_argument_is_asked_at_the_call(user: Any, settings: Any) -> None:
+def test_permission_reading_arguments_is_checked_at_the_call(user: Any, settings: Any) -> None:
     class OfShelf(BasePermission):
         message = "That shelf is not yours."
 
@@ -114,7 +114,7 @@ def test_a_class_that_reads_an_argument_is_asked_at_the_call(user: Any, settings
     assert text == "That shelf is not yours."
 
 
-def test_nothing_is_asked_where_the_setting_says_so(settings: Any, django_user_model: Any) -> None:
+def test_permissions_are_not_probed_if_disabled(settings: Any, django_user_model: Any) -> None:
     source = dict(settings.MCP_BRIDGE["SOURCES"]["drf"])
     settings.MCP_BRIDGE = {"SOURCES": {"drf": {**source, "OPTIONS": {"probe": False}}}}
     outsider = django_user_model.objects.create_user("outsider")
@@ -123,7 +123,7 @@ def test_nothing_is_asked_where_the_setting_says_so(settings: Any, django_user_m
     assert text_of(result) == "Only the author of a comment may do that."
 
 
-def test_an_object_permission_denies_in_its_own_words(
+def test_object_permission_message_is_returned(
     user: Any, articles: list[Article], django_user_model: Any
 ) -> None:
     other = django_user_model.objects.create_user("other")
@@ -136,16 +136,14 @@ def test_an_object_permission_denies_in_its_own_words(
 
 
 @pytest.mark.parametrize("name", ["mine_cookie", "mine_header"])
-def test_nobody_gets_the_answer_that_a_cache_has_for_another(
-    name: str, django_user_model: Any
-) -> None:
+def test_cached_answers_are_not_shared_between_callers(name: str, django_user_model: Any) -> None:
     users = [django_user_model.objects.create_user(name) for name in ("anna", "berta")]
     for caller in (*users, *users):
         result = CheckedClient(user=caller).call_tool(name)
         assert result["structuredContent"] == {"user": caller.username}
 
 
-def test_a_cached_answer_is_not_that_of_http(user: Any, django_user_model: Any) -> None:
+def test_calls_do_not_get_answers_cached_over_http(user: Any, django_user_model: Any) -> None:
     other = django_user_model.objects.create_user("other")
     http = Client()
     http.force_login(other)
@@ -155,7 +153,7 @@ def test_a_cached_answer_is_not_that_of_http(user: Any, django_user_model: Any) 
     assert http.get("/mine/cookie/").json() == {"user": "other"}
 
 
-def test_nobody_gets_a_callers_answer_from_the_cache_over_http(user: Any) -> None:
+def test_http_does_not_get_answers_cached_for_calls(user: Any) -> None:
     name = f"user-{user.pk}"
     for address, header in (
         ("/mine/cookie/", {"Cookie": f"mcp={name}"}),
@@ -174,7 +172,7 @@ def test_nobody_gets_a_callers_answer_from_the_cache_over_http(user: Any) -> Non
         *("a/tags/x", ".", "", "a%2fpublish", "a#b", "a\n", "//", "a/../b", "\\..\\", "a\x00"),
     ],
 )
-def test_a_value_in_a_path_reaches_no_other_view(
+def test_path_value_cannot_reach_another_view(
     value: str, articles: list[Article], django_user_model: Any
 ) -> None:
     root = django_user_model.objects.create_superuser("root")
@@ -187,7 +185,7 @@ def test_a_value_in_a_path_reaches_no_other_view(
     assert not Article.objects.filter(status="published").exists()
 
 
-def test_the_words_of_a_path_are_the_views_own(django_user_model: Any) -> None:
+def test_path_values_arrive_unchanged(django_user_model: Any) -> None:
     root = django_user_model.objects.create_superuser("root")
     for word in ("a b", "ä", "a?b=c", "%2e", "a&b", "#"):
         told = CheckedClient(user=root).call_tool("meta", {"word": word})["structuredContent"]
@@ -195,18 +193,18 @@ def test_the_words_of_a_path_are_the_views_own(django_user_model: Any) -> None:
         assert told["path"] == f"/meta/{word}/"
 
 
-def test_a_view_that_asks_nobody_stays_anonymous(user: Any) -> None:
+def test_unauthenticated_view_stays_anonymous(user: Any) -> None:
     for client in (CheckedClient(user=user), CheckedClient()):
         result = client.call_tool("anonymous")
         assert result["structuredContent"] == {"user": "AnonymousUser", "authenticated": False}
 
 
-def test_an_anonymous_caller_is_anonymous(user: Any) -> None:
+def test_anonymous_caller_sends_no_credentials(user: Any) -> None:
     told = CheckedClient().call_tool("meta", {"word": "a"})["structuredContent"]
     assert (told["authorization"], told["cookie"]) == ("", "")
 
 
-def test_a_view_that_logs_in_sets_no_cookie_and_keeps_no_session(user: Any) -> None:
+def test_login_view_sets_no_cookie_and_no_session(user: Any) -> None:
     client = CheckedClient(user=user)
     call = {"name": "session_login", "arguments": {}}
     response = client.send(
@@ -218,7 +216,7 @@ def test_a_view_that_logs_in_sets_no_cookie_and_keeps_no_session(user: Any) -> N
     assert not result.get("isError"), text_of(result)
 
 
-def test_inactive_users_see_nothing(user: Any) -> None:
+def test_inactive_users_see_no_tools(user: Any) -> None:
     client = CheckedClient(user=user)
     assert "limits_get" in {each["name"] for each in client.list_tools()}
     user.is_active = False

@@ -70,7 +70,7 @@ class FormOnly(ParcelView):
 
 @pytest.fixture
 def called(settings: Any, user: Any) -> Any:
-    """Calls a tool, and returns its structured content."""
+    """A function that calls a tool and returns its structured content."""
     route(settings, path("keep/", ParcelView.as_view()), path("form/", FormOnly.as_view()))
     settings.MCP_BRIDGE = {
         "SOURCES": {"drf": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"}}
@@ -102,7 +102,7 @@ def called(settings: Any, user: Any) -> Any:
     ],
     ids=str,
 )
-def test_a_body_without_a_file_arrives_unchanged(
+def test_body_without_a_file_arrives_unchanged(
     called: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     assert called(name, **arguments) == arguments
@@ -128,7 +128,7 @@ def test_json_beside_a_file_arrives_unchanged(
     assert found == {"file": "a.txt", "urgent": True, **arguments}
 
 
-def test_a_list_of_files_makes_a_form(called: Any) -> None:
+def test_list_of_files_makes_a_form(called: Any) -> None:
     assert called("keep", files=[FILE], tags=["a"], urgent=False) == {
         "tags": ["a"],
         "urgent": False,
@@ -136,7 +136,7 @@ def test_a_list_of_files_makes_a_form(called: Any) -> None:
     assert called("keep", files=[], data={"a": 1}) == {"data": {"a": 1}}
 
 
-def test_a_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
+def test_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
     result = CheckedClient(user=user).call_tool("keep", {"file_filename": "a.txt"})
     assert text_of(result).startswith("/file_filename: names a file that was not sent")
 
@@ -153,7 +153,7 @@ def test_a_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
     ],
     ids=str,
 )
-def test_what_a_form_cannot_say_is_refused(
+def test_values_without_a_form_encoding_are_refused(
     called: Any, user: Any, name: str, arguments: dict[str, Any], refused: str
 ) -> None:
     result = CheckedClient(user=user).call_tool(name, {"file": FILE, **arguments})
@@ -161,5 +161,5 @@ def test_what_a_form_cannot_say_is_refused(
     assert text_of(result).startswith(refused)
 
 
-def test_null_takes_a_file_away_in_a_form(called: Any) -> None:
+def test_null_clears_a_file_in_a_form(called: Any) -> None:
     assert called("keep_form", file=None, urgent=True) == {"file": None, "urgent": True}

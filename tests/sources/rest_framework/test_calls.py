@@ -1,4 +1,4 @@
-"""Calls of views: what is sent to them, and what is told of their answers."""
+"""Calls of views: the requests they receive and the results made from their answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def root(django_user_model: Any) -> Any:
 
 @pytest.fixture
 def called(root: Any) -> Any:
-    """Calls a tool as the superuser, and returns the structured content."""
+    """A function that calls a tool as the superuser and returns its structured content."""
     client = CheckedClient(user=root)
 
     def call(name: str, **arguments: Any) -> Any:
@@ -51,7 +51,7 @@ def called(root: Any) -> Any:
 
 @pytest.fixture
 def refused(root: Any) -> Any:
-    """Calls a tool that fails, and returns what is told."""
+    """A function that calls a failing tool and returns its error text."""
     client = CheckedClient(user=root)
 
     def call(name: str, **arguments: Any) -> str:
@@ -62,7 +62,7 @@ def refused(root: Any) -> Any:
     return call
 
 
-def test_a_list_is_filtered_ordered_and_cut_as_over_http(
+def test_list_is_filtered_ordered_and_paginated_as_over_http(
     root: Any, called: Any, articles: list[Article]
 ) -> None:
     http = Client()
@@ -113,7 +113,7 @@ def test_every_get_answers_as_over_http(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_what_is_written_is_there(
+def test_writes_are_stored(
     root: Any, articles: list[Article], settings: Any, asynchronous: bool
 ) -> None:
     route(settings, *urls.urlpatterns[:-1], asynchronous=asynchronous)
@@ -142,7 +142,7 @@ def test_nested_values_reach_the_serializer(called: Any, refused: Any) -> None:
     assert "/lines/0/pieces" in text
 
 
-def test_a_file_is_sent_as_a_form_with_nested_values(called: Any) -> None:
+def test_file_and_nested_values_are_sent_as_a_form(called: Any) -> None:
     data = f"data:text/plain;base64,{b64encode(b'hello').decode()}"
     line = {"sku": "a", "pieces": 2}
     result = called("upload", title="A", file=data, file_filename="a.txt", line=line)
@@ -158,13 +158,13 @@ def test_errors_of_fields_are_lines_with_places(refused: Any, articles: list[Art
     assert "\n" in text
 
 
-def test_what_a_refused_call_wrote_is_undone(refused: Any, articles: list[Article]) -> None:
+def test_refused_call_is_rolled_back(refused: Any, articles: list[Article]) -> None:
     text = refused("remark_create", article=articles[0].pk, text="refuse this")
     assert text == "/text: We do not print that."
     assert not Comment.objects.exists()
 
 
-def test_what_is_not_there_is_told(refused: Any) -> None:
+def test_missing_object_is_reported(refused: Any) -> None:
     assert "No Article matches" in refused("article_retrieve", slug="nowhere")
 
 
@@ -178,14 +178,14 @@ def test_what_is_not_there_is_told(refused: Any) -> None:
         ("endless", "more than"),
     ],
 )
-def test_other_answers_are_told(root: Any, settings: Any, kind: str, told: str) -> None:
+def test_other_answers_are_reported(root: Any, settings: Any, kind: str, told: str) -> None:
     result = odd(root, settings, kind)
     assert result["isError"]
     assert told in text_of(result)
 
 
 def odd(root: Any, settings: Any, kind: str) -> dict[str, Any]:
-    """What the odd view answers when it is asked for a kind of answer."""
+    """Return the odd view's answer of a kind."""
     # The view says nothing of this parameter.
     source = dict(settings.MCP_BRIDGE["SOURCES"]["drf"])
     schema = {"type": "object", "properties": {"kind": {"type": "string"}}}
@@ -194,7 +194,7 @@ def odd(root: Any, settings: Any, kind: str) -> dict[str, Any]:
     return CheckedClient(user=root).call_tool("odd_get", {"kind": kind})
 
 
-def test_answers_that_are_no_json_are_sent(root: Any, settings: Any) -> None:
+def test_non_json_answers_are_sent(root: Any, settings: Any) -> None:
     assert text_of(odd(root, settings, "text")) == "plain"
     assert text_of(odd(root, settings, "stream")) == "ab"
     assert text_of(odd(root, settings, "")) == "Done (204 No Content)."
@@ -205,7 +205,7 @@ def test_answers_that_are_no_json_are_sent(root: Any, settings: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["error", "raise"])
-def test_an_error_of_the_site_is_logged_and_not_told(
+def test_unexpected_error_is_logged_and_hidden(
     root: Any, settings: Any, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = odd(root, settings, kind)
@@ -217,11 +217,11 @@ def test_an_error_of_the_site_is_logged_and_not_told(
     assert ToolCallRecord.objects.latest("pk").error_code == "internal_error"
 
 
-def test_a_view_may_read_the_context(root: Any, settings: Any) -> None:
+def test_view_can_read_the_context(root: Any, settings: Any) -> None:
     assert odd(root, settings, "context")["structuredContent"].keys() == {"client"}
 
 
-def test_versions_are_filled(called: Any) -> None:
+def test_version_arguments_are_filled_in(called: Any) -> None:
     assert called("by_path") == {"version": "v1"}
     assert called("by_accept") == {"version": "1.0"}
     assert called("by_query") == {"version": "a"}
@@ -229,7 +229,7 @@ def test_versions_are_filled(called: Any) -> None:
     assert called("two_named") == {"version": "two"}
 
 
-def test_the_setting_says_which_version(root: Any, settings: Any) -> None:
+def test_version_option_selects_the_version(root: Any, settings: Any) -> None:
     source = dict(settings.MCP_BRIDGE["SOURCES"]["drf"])
     settings.MCP_BRIDGE = {"SOURCES": {"drf": {**source, "OPTIONS": {"version": "v2"}}}}
     client = CheckedClient(user=root)
@@ -237,7 +237,7 @@ def test_the_setting_says_which_version(root: Any, settings: Any) -> None:
     assert client.call_tool("by_accept")["structuredContent"] == {"version": "1.0"}
 
 
-# A coroutine's record is written by another thread, which sees no transaction of the test's.
+# A coroutine's record is written by another thread, which does not see the test's transaction.
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_coroutine_views_answer_at_both_endpoints(
@@ -248,7 +248,7 @@ def test_coroutine_views_answer_at_both_endpoints(
     assert result["structuredContent"] == {"user": "root"}
 
 
-def test_a_path_follows_the_language(called: Any, root: Any, settings: Any) -> None:
+def test_path_follows_the_language(called: Any, root: Any, settings: Any) -> None:
     assert called("local", word="a")["path"] == "/en/local/a/"
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
     client = CheckedClient(user=root)
@@ -257,7 +257,7 @@ def test_a_path_follows_the_language(called: Any, root: Any, settings: Any) -> N
     assert result["structuredContent"]["path"] == "/de/local/a/"
 
 
-def test_output_schemas_are_told_where_the_setting_says_so(settings: Any, root: Any) -> None:
+def test_output_schemas_are_listed_if_enabled(settings: Any, root: Any) -> None:
     client = CheckedClient(user=root)
     assert all("outputSchema" not in each for each in client.list_tools())
     source = dict(settings.MCP_BRIDGE["SOURCES"]["drf"])
@@ -289,7 +289,7 @@ def tenancy(get_response: Any) -> Any:
     return middleware
 
 
-def test_a_throttle_counts_calls_and_http_alike(root: Any) -> None:
+def test_throttle_counts_calls_and_http_together(root: Any) -> None:
     http, client = Client(), CheckedClient(user=root)
     http.force_login(root)
     assert http.get("/limited/").status_code == 200
@@ -310,20 +310,18 @@ class Later(APIView):
 
 
 @pytest.mark.parametrize("is_atomic", [True, False])
-def test_an_answer_that_is_an_error_undoes_what_was_written(
-    settings: Any, root: Any, is_atomic: bool
-) -> None:
+def test_error_response_rolls_back_writes(settings: Any, root: Any, is_atomic: bool) -> None:
     view = Later.as_view()
     route(settings, path("later/", view if is_atomic else transaction.non_atomic_requests(view)))
     result = CheckedClient(user=root).call_tool("later")
     assert text_of(result) == "No."
-    # The test itself has a transaction, so that each call has a savepoint.
+    # The test itself has a transaction, so each call has a savepoint.
     assert not Section.objects.exists()
     assert served("later").non_atomic == (frozenset() if is_atomic else {"default"})
 
 
 class Choosy(APIView):
-    """Say who calls, for whom it asks."""
+    """Say who calls, if authentication is requested."""
 
     permission_classes = []
 
@@ -336,9 +334,7 @@ class Choosy(APIView):
         return Response({"user": str(request.user)})
 
 
-def test_a_view_may_decide_by_the_request_whether_it_asks_who_calls(
-    settings: Any, user: Any
-) -> None:
+def test_view_can_choose_authentication_by_request(settings: Any, user: Any) -> None:
     route(settings, path("choosy/", Choosy.as_view()))
     client = CheckedClient(user=user)
     assert client.call_tool("choosy", {"ask": "1"})["structuredContent"] == {"user": "ada"}
@@ -346,14 +342,14 @@ def test_a_view_may_decide_by_the_request_whether_it_asks_who_calls(
 
 
 class Prefixed(APIView):
-    """Say where it is."""
+    """Return the URL of the view."""
 
     @mcp_tool
     def get(self, request: Any) -> Response:
         return Response({"path": request.path, "inner": request.path_info})
 
 
-def test_a_site_below_a_path_has_it_before_the_views(settings: Any, user: Any) -> None:
+def test_script_prefix_is_prepended(settings: Any, user: Any) -> None:
     settings.FORCE_SCRIPT_NAME = "/site"
     route(settings, path("prefixed/", Prefixed.as_view()))
     client = CheckedClient(user=user, path="/mcp")
@@ -361,7 +357,7 @@ def test_a_site_below_a_path_has_it_before_the_views(settings: Any, user: Any) -
     assert told == {"path": "/site/prefixed/", "inner": "/prefixed/"}
 
 
-def test_a_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
+def test_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
     settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 1000
     content = b"x" * 100_000
     data = f"data:text/plain;base64,{b64encode(content).decode()}"
@@ -369,7 +365,7 @@ def test_a_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
     assert len(result["text"]) == len(content)
 
 
-def test_a_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
+def test_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
     def check(pk: int, caller: Context) -> bool:
         return pk < 10 and caller.user == user
 
@@ -421,7 +417,7 @@ def test_filters_of_django_filter_are_arguments(settings: Any, user: Any) -> Non
     assert found == {"result": [{"slug": "sports", "name": "Sports"}]}
 
 
-def test_errors_end_well_where_each_request_has_a_transaction(
+def test_errors_are_rolled_back_with_atomic_requests(
     refused: Any, called: Any, articles: list[Article], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -431,9 +427,7 @@ def test_errors_end_well_where_each_request_has_a_transaction(
     assert Comment.objects.count() == 1
 
 
-def test_answers_over_http_stay_as_they_were(
-    root: Any, called: Any, articles: list[Article]
-) -> None:
+def test_http_answers_are_unchanged(root: Any, called: Any, articles: list[Article]) -> None:
     http = Client()
     http.force_login(root)
     paths = ("/api/articles/", "/api/articles/a/", "/who/", "/one/v/", "/schema/", "/en/local/a/")

@@ -1,4 +1,4 @@
-"""Schemas of serializers: each view's own, whatever their names, and choices beside null."""
+"""Schemas of serializers: separate for each view even if names collide, and nullable choices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def offer(settings: Any, *views: type[APIView], **options: Any) -> None:
 
 
 def view_of(name: str, request: Any, answer: Any = None) -> type[APIView]:
-    """A view with a tool of that name, which says what it was sent."""
+    """Return a view with a tool of that name, which says what it was sent."""
 
     class View(APIView):
         """Take it."""
@@ -75,13 +75,13 @@ class FormRequestSerializer(serializers.Serializer[Any]):
 
 
 def named(name: str) -> Any:
-    """A serializer with the component name "Same"."""
+    """Return a serializer with the component name "Same"."""
     fields = {name: serializers.CharField()}
     return extend_schema_serializer(component_name="Same")(type("Any", (Chosen,), fields))
 
 
 class Chosen(serializers.Serializer[Any]):
-    """A serializer with the fields that whoever makes it names."""
+    """A serializer whose fields are named by its caller."""
 
     first = serializers.CharField()
     second = serializers.CharField()
@@ -98,7 +98,7 @@ class Pair(serializers.Serializer[Any]):
 
 
 class Framed(serializers.Serializer[Any]):
-    """A serializer that gives its own argument to a serializer within."""
+    """A serializer that passes its own argument to a nested serializer."""
 
     def __init__(self, *given: Any, only: str = "", **options: Any) -> None:
         super().__init__(*given, **options)
@@ -127,7 +127,7 @@ class FramedLists(serializers.Serializer[Any]):
 
 
 class Node(serializers.Serializer[Any]):
-    """A serializer that has itself as a member."""
+    """A serializer with itself as a member."""
 
     text = serializers.CharField()
 
@@ -178,7 +178,7 @@ def test_each_view_has_its_own_arguments(
     assert schemas[0] != schemas[1]
 
 
-def test_a_request_differs_from_an_answer_of_its_name(settings: Any) -> None:
+def test_request_and_response_schemas_of_one_name_differ(settings: Any) -> None:
     first = view_of("one", FormSerializer, FormRequestSerializer)
     second = view_of("two", FormRequestSerializer, FormSerializer)
     offer(settings, first, second, output_schemas=True)
@@ -195,7 +195,7 @@ def test_members_of_one_class_keep_their_own_fields(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [FramedPair, FramedListPair, FramedLists, ChoicesPair])
-def test_members_differ_by_what_stands_within_them(settings: Any, kind: Any) -> None:
+def test_members_differ_by_their_nested_fields(settings: Any, kind: Any) -> None:
     offer(settings, view_of("one", kind))
     left, right = (
         str(served("one").input_schema["properties"][side]) for side in ("left", "right")
@@ -204,7 +204,7 @@ def test_members_differ_by_what_stands_within_them(settings: Any, kind: Any) -> 
     assert ("first" in right, "second" in right) == (False, True)
 
 
-def test_a_serializer_within_itself_is_described(settings: Any) -> None:
+def test_recursive_serializer_is_described(settings: Any) -> None:
     offer(settings, view_of("one", Node))
     assert "nodes" in served("one").input_schema["properties"]
 
@@ -235,7 +235,7 @@ class Level(models.IntegerChoices):
     ],
     ids=str,
 )
-def test_choices_are_an_enum_beside_null(
+def test_nullable_choices_are_an_enum_or_null(
     settings: Any, user: Any, options: dict[str, Any], values: list[Any], is_nullable: bool
 ) -> None:
     class Choosing(serializers.Serializer[Any]):
@@ -273,7 +273,7 @@ def test_choices_are_an_enum_beside_null(
 
 
 class Broken(serializers.Serializer[Any]):
-    """Answers that cannot be described."""
+    """A serializer that cannot be described."""
 
     @property
     def fields(self) -> Any:
@@ -281,7 +281,7 @@ class Broken(serializers.Serializer[Any]):
 
 
 @pytest.mark.parametrize("output_schemas", [True, False])
-def test_an_answer_that_cannot_be_described_withholds_nothing(
+def test_undescribable_answer_does_not_hide_the_tool(
     settings: Any, user: Any, output_schemas: bool
 ) -> None:
     class View(APIView):
@@ -299,7 +299,7 @@ def test_an_answer_that_cannot_be_described_withholds_nothing(
 
 
 class Flat(serializers.Serializer[Any]):
-    """Its answer has another member."""
+    """A serializer whose answer has another member."""
 
     name = serializers.CharField()
 
@@ -349,7 +349,7 @@ OPEN = {"additionalProperties": {}}
     ],
     ids=["one", "many", "list", "nested", "declared"],
 )
-def test_an_answer_fits_its_output_schema(
+def test_answer_fits_its_output_schema(
     settings: Any, user: Any, kind: Any, value: Any, told: Any
 ) -> None:
     many = isinstance(value, list)
@@ -381,7 +381,7 @@ def test_an_answer_fits_its_output_schema(
 
 
 class Storage(Flat):
-    """Its fields are declared, and it sends them itself."""
+    """A serializer with declared fields and a custom representation."""
 
     aws_secret_key = serializers.CharField()
 
@@ -424,7 +424,7 @@ DECLARING = {
 
 
 @pytest.mark.parametrize("kind", DECLARING.values(), ids=DECLARING)
-def test_a_candidate_that_declares_a_secret_is_not_served(settings: Any, kind: Any) -> None:
+def test_candidate_declaring_a_secret_is_not_served(settings: Any, kind: Any) -> None:
     def view(name: str, answer: Any) -> type[APIView]:
         class View(APIView):
             """Show it."""

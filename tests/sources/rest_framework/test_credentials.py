@@ -1,4 +1,4 @@
-"""Views that hand out and take back credentials, on a site with django-rest-knox."""
+"""Views that issue and revoke credentials, on a site with django-rest-knox."""
 
 from __future__ import annotations
 
@@ -158,20 +158,20 @@ urlpatterns = [
 """
 
 
-def test_credentials_are_neither_offered_nor_taken_back(tmp_path: Path) -> None:
+def test_credential_views_are_not_offered(tmp_path: Path) -> None:
     (tmp_path / "site_urls.py").write_text(URLS)
     told = json.loads(run_python("-c", SITE, str(tmp_path)))
     assert told["before"] == [["Warning", "mcp_bridge.W019"]]
     assert told["after"] == ["user_list"]
-    # Not those of knox, its subclasses, and what is named after passwords and logging in.
+    # Not those of knox, subclasses of those, or views named after passwords or login.
     assert told["candidates"] == [
         *("nested_list", "user_create", "user_destroy", "user_partial_update", "user_plain"),
         *("user_retrieve", "user_update"),
     ]
-    # What is nested is known when a candidate is built.
+    # Nested serializers are only known when a candidate is built.
     assert told["errors"].keys() == {"nested_list"}
     assert all("secret" in text for text in told["errors"].values())
-    # A pattern takes none of them either; those that a line names by themselves are taken.
+    # A pattern does not select them either; a line with the exact name does.
     assert told["by pattern"] == [
         *("enter", "knox_login", "nested_list", "user_create", "user_destroy", "user_list"),
         *("user_partial_update", "user_plain", "user_retrieve", "user_update"),

@@ -70,7 +70,7 @@ class ByChoice:
 
 @pytest.mark.parametrize("mixin", [ByMethod, ByAction, ByTenant, ByChoice, type("No", (), {})])
 @pytest.mark.parametrize("expose", ["marked", "all"])
-def test_attributes_may_be_properties(
+def test_attributes_can_be_properties(
     settings: Any, user: Any, django_user_model: Any, mixin: type, expose: str
 ) -> None:
     base: dict[str, Any] = {"serializer_class": SectionSerializer}
@@ -94,7 +94,7 @@ def test_attributes_may_be_properties(
 
 
 class BasketSerializer(serializers.Serializer[Any]):
-    """What is in a basket."""
+    """The content of a basket."""
 
     owner = serializers.CharField()
     lines = serializers.IntegerField()
@@ -106,7 +106,7 @@ class LineSerializer(serializers.Serializer[Any]):
 
 
 def reading(kind: str) -> type[APIView]:
-    """A view that reads its own serializer, in one of the usual ways."""
+    """Return a view that reads its own serializer, in one of the usual ways."""
 
     class Own(APIView):
         """Read it."""
@@ -168,7 +168,7 @@ def reading(kind: str) -> type[APIView]:
 @pytest.mark.parametrize(
     "kind", ["Own", "Getting", "Delegating", "Inheriting", "Described", "Super"]
 )
-def test_a_view_that_reads_its_serializer_stays_closed(settings: Any, user: Any, kind: str) -> None:
+def test_view_reading_its_serializer_keeps_its_access(settings: Any, user: Any, kind: str) -> None:
     offer(settings, path("add/", reading(kind).as_view(), name="add"), views={"add": {}})
     client = CheckedClient(user=user)
     (tool,) = client.list_tools()
@@ -182,9 +182,7 @@ def test_a_view_that_reads_its_serializer_stays_closed(settings: Any, user: Any,
 
 
 @pytest.mark.parametrize("has_queryset", [True, False])
-def test_the_model_of_a_serializer_describes_its_view_set(
-    settings: Any, has_queryset: bool
-) -> None:
+def test_view_set_is_described_by_its_serializers_model(settings: Any, has_queryset: bool) -> None:
     class View(viewsets.ModelViewSet[Section]):
         serializer_class = SectionSerializer
         if has_queryset:
@@ -221,7 +219,7 @@ class Named(generics.RetrieveAPIView[Section]):
 
 @pytest.mark.parametrize("address", ["s/<int:pk>/", "s/<pk>/"])
 @pytest.mark.parametrize(("setting", "name"), [(None, "pk"), (False, "pk"), (True, "id")])
-def test_the_site_names_the_key_in_a_path(
+def test_path_key_name_can_be_set(
     settings: Any, user: Any, address: str, setting: bool | None, name: str
 ) -> None:
     section = Section.objects.create(name="News", slug="news")
@@ -281,7 +279,7 @@ class Both(APIView):
 @pytest.mark.parametrize(
     "view", [page, Static.as_view(), Chosen.as_view()], ids=["function", "class", "method"]
 )
-def test_views_that_render_only_html_are_left_out(settings: Any, user: Any, view: Any) -> None:
+def test_html_only_views_are_skipped(settings: Any, user: Any, view: Any) -> None:
     patterns = path("page/", view, name="page"), path("both/", Both.as_view(), name="both")
     offer(settings, *patterns, views={"page": {}, "both": {}})
     assert names() == ["both"]
@@ -292,7 +290,7 @@ def test_views_that_render_only_html_are_left_out(settings: Any, user: Any, view
 
 
 @pytest.mark.parametrize("view", [page, Static.as_view(), Chosen.as_view()])
-def test_views_that_render_only_html_are_not_offered(settings: Any, view: Any) -> None:
+def test_html_only_views_are_not_candidates(settings: Any, view: Any) -> None:
     patterns = path("page/", view, name="page"), path("both/", Both.as_view(), name="both")
     offer(settings, *patterns, expose="all")
     assert sorted(registry.discovered.candidates) == ["both"]

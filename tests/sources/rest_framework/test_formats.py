@@ -1,4 +1,4 @@
-"""Formats of dates, times and addresses: told to models, and judged by the views."""
+"""Formats of dates, times and addresses: described to models and validated by the views."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def properties(user: Any, name: str) -> Any:
     ],
     ids=str,
 )
-def test_values_that_the_view_takes_are_taken(user: Any, arguments: dict[str, Any]) -> None:
+def test_values_valid_for_the_view_are_accepted(user: Any, arguments: dict[str, Any]) -> None:
     result = CheckedClient(user=user).call_tool("appoint", arguments)
     assert not result.get("isError"), text_of(result)
     assert result["structuredContent"] == {"given": sorted(arguments)}
@@ -142,14 +142,14 @@ def test_values_that_the_view_takes_are_taken(user: Any, arguments: dict[str, An
         ("key", "none"),
     ],
 )
-def test_nonsense_is_an_argument_error(user: Any, name: str, value: str) -> None:
+def test_invalid_value_is_an_argument_error(user: Any, name: str, value: str) -> None:
     result = CheckedClient(user=user).call_tool("appoint", {name: value})
     assert result["isError"]
     assert text_of(result).startswith(f"/{name}: ")
     assert result["_meta"]["mcp-bridge/errors"][0]["path"] == f"/{name}"
 
 
-def test_input_formats_are_told(user: Any) -> None:
+def test_input_formats_are_described(user: Any) -> None:
     found = properties(user, "appoint")
     assert found["at"]["format"] == "date-time"
     assert found["german"].get("format") is None
@@ -173,20 +173,20 @@ def test_input_formats_are_told(user: Any) -> None:
     ],
     ids=str,
 )
-def test_filters_take_what_they_take_over_http(user: Any, arguments: dict[str, Any]) -> None:
+def test_filters_accept_the_same_values_as_over_http(user: Any, arguments: dict[str, Any]) -> None:
     result = CheckedClient(user=user).call_tool("found", arguments)
     assert not result.get("isError"), text_of(result)
     answer = Client().get("/articles/", arguments)
     assert (answer.status_code, answer.json()) == (200, result["structuredContent"]["result"])
 
 
-def test_a_format_that_no_enum_value_fits_is_dropped(user: Any) -> None:
+def test_format_conflicting_with_the_enum_is_dropped(user: Any) -> None:
     made = properties(user, "found")["made"]
     assert "year" in made["enum"]
     assert "format" not in made
 
 
-def test_a_filter_with_lookups_has_both_parameters(user: Any) -> None:
+def test_filter_with_lookups_has_both_parameters(user: Any) -> None:
     found = properties(user, "found")
     assert found["name"]["type"] == "string"
     assert found["name_lookup"]["enum"] == ["exact", "icontains"]

@@ -1,4 +1,4 @@
-"""Which views are tools, under which names, and what the checks say of others."""
+"""Selection and names of views as tools, and the checks' messages about others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GroupSerializer(serializers.ModelSerializer[Group]):
         fields = ("id", "name")
 
 
-def test_views_are_tools_by_their_marks_and_by_the_setting() -> None:
+def test_views_are_selected_by_mark_or_setting() -> None:
     assert names() == [
         "anonymous",
         *(f"article_{name}" for name in ("count", "create", "destroy", "file", "list")),
@@ -63,7 +63,7 @@ def test_schemas_are_valid_and_names_legal() -> None:
         assert str(tool.description)
 
 
-def test_a_schema_has_path_query_and_body_side_by_side() -> None:
+def test_path_query_and_body_arguments_are_flat() -> None:
     update = served("article_update").input_schema
     assert update["properties"].keys() == {
         *("path_slug", "slug", "title", "section", "author", "body", "tags", "status"),
@@ -80,7 +80,7 @@ def test_a_schema_has_path_query_and_body_side_by_side() -> None:
     assert served("upload").input_schema["properties"]["file"]["type"] == "string"
 
 
-def test_a_tool_says_what_it_does_and_where_it_stands() -> None:
+def test_tool_has_hints_and_a_source_location() -> None:
     tool = served("article_publish")
     assert tool.description == "Publish an article."
     assert tool.source.startswith("tests/sources/rest_framework/views.py:")
@@ -92,7 +92,7 @@ def test_a_tool_says_what_it_does_and_where_it_stands() -> None:
     assert served("article_list").meta == {"mcp_bridge/tags": ["api"]}
 
 
-def test_a_class_that_says_nothing_is_told_by_its_model(settings: Any) -> None:
+def test_undocumented_class_is_described_by_its_model(settings: Any) -> None:
     class Set(viewsets.ModelViewSet[Group]):
         queryset = Group.objects.all()
         serializer_class = GroupSerializer
@@ -133,7 +133,7 @@ def test_a_class_that_says_nothing_is_told_by_its_model(settings: Any) -> None:
     assert where.endswith("Set")
 
 
-def test_a_view_that_raises_when_it_is_listed_is_no_candidate(settings: Any) -> None:
+def test_view_that_raises_on_listing_is_not_a_candidate(settings: Any) -> None:
     class Odd(type):
         @property
         def serializer_class(cls) -> Any:
@@ -154,20 +154,20 @@ def test_a_view_that_raises_when_it_is_listed_is_no_candidate(settings: Any) -> 
     assert message.endswith("is not a candidate: not now.")
 
 
-def test_an_extra_action_does_not_inherit_a_body() -> None:
+def test_extra_action_does_not_inherit_a_body() -> None:
     assert served("article_publish").input_schema["properties"].keys() == {"slug"}
     assert served("article_retitle").input_schema["properties"].keys() == {"slug"}
     assert served("article_file").input_schema["properties"].keys() == {"slug", "shelf"}
 
 
-def test_a_view_without_a_serializer_is_reported() -> None:
+def test_view_without_a_serializer_is_reported() -> None:
     texts = messages("mcp_bridge.W072")
     assert [text.split()[0] for text in texts] == [
         *("echo_post", "limits_put", "odd_post", "session_login"),
     ]
 
 
-def test_nothing_is_an_error_in_a_sound_site() -> None:
+def test_valid_site_has_no_errors() -> None:
     found = [each for each in run_checks() if each.id.startswith("mcp_bridge.E")]
     assert found == []
 
@@ -192,7 +192,7 @@ class BrokenView(generics.CreateAPIView[Any]):
     serializer_class = Broken
 
 
-def test_a_view_that_raises_when_it_is_described_is_one_message(settings: Any) -> None:
+def test_view_that_raises_on_description_is_one_message(settings: Any) -> None:
     offer(
         settings,
         path("broken/", BrokenView.as_view(), name="broken"),
@@ -205,7 +205,7 @@ def test_a_view_that_raises_when_it_is_described_is_one_message(settings: Any) -
     assert "no fields today" in text
 
 
-def test_the_name_in_extend_schema_is_the_tools(settings: Any) -> None:
+def test_extend_schema_names_the_tool(settings: Any) -> None:
     @mcp_tool
     @extend_schema(operation_id="shop/listThings")
     @api_view(["GET"])
@@ -217,7 +217,7 @@ def test_the_name_in_extend_schema_is_the_tools(settings: Any) -> None:
     assert names() == ["shop_listThings"]
 
 
-def test_a_view_versioned_by_accept_has_the_name_in_extend_schema(settings: Any) -> None:
+def test_accept_versioned_view_is_named_by_extend_schema(settings: Any) -> None:
     class Things(APIView):
         versioning_class = views.ByAccept
 
@@ -231,7 +231,7 @@ def test_a_view_versioned_by_accept_has_the_name_in_extend_schema(settings: Any)
     assert names() == ["list_things"]
 
 
-def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
+def test_view_excluded_by_extend_schema_is_reported(settings: Any) -> None:
     @mcp_tool
     @extend_schema(exclude=True)
     @api_view(["GET"])
@@ -243,7 +243,7 @@ def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
     assert "excludes it" in messages("mcp_bridge.E070")[0]
 
 
-def test_a_pattern_leaves_out_what_extend_schema_excludes(settings: Any) -> None:
+def test_pattern_skips_views_excluded_by_extend_schema(settings: Any) -> None:
     @extend_schema(exclude=True)
     @api_view(["GET"])
     def things(request: Any) -> Response:
@@ -255,7 +255,7 @@ def test_a_pattern_leaves_out_what_extend_schema_excludes(settings: Any) -> None
     assert messages("mcp_bridge.E070") == []
 
 
-def test_an_extend_schema_that_does_nothing_is_told(settings: Any) -> None:
+def test_ineffective_extend_schema_is_reported(settings: Any) -> None:
     settings.REST_FRAMEWORK = {}
 
     @mcp_tool
@@ -270,7 +270,7 @@ def test_an_extend_schema_that_does_nothing_is_told(settings: Any) -> None:
     assert text.startswith("1 views") or "POST /things/" in text
 
 
-def test_a_schema_given_by_hand_is_the_body(settings: Any) -> None:
+def test_explicit_schema_is_the_body(settings: Any) -> None:
     @mcp_tool(
         input_schema={
             "type": "object",
@@ -289,7 +289,7 @@ def test_a_schema_given_by_hand_is_the_body(settings: Any) -> None:
     assert result["structuredContent"] == {"pk": 3, "data": {"why": "because"}}
 
 
-def test_options_of_the_setting_the_class_and_the_method_are_merged(settings: Any) -> None:
+def test_options_of_setting_class_and_method_are_merged(settings: Any) -> None:
     @mcp_toolset(actions=["get"], permissions="auth.view_user", read_only=True)
     class Things(APIView):
         """Some things."""
@@ -317,7 +317,7 @@ def test_options_of_the_setting_the_class_and_the_method_are_merged(settings: An
     ]
 
 
-def test_a_line_that_names_nothing_is_told(settings: Any) -> None:
+def test_unmatched_view_option_is_reported(settings: Any) -> None:
     offer(settings, path("fine/", described, name="fine"), views={"fine": {}, "shop:*": {}})
     assert "'shop:*'" in messages("mcp_bridge.W070")[0]
     assert names() == ["fine"]
@@ -334,28 +334,26 @@ def test_a_line_that_names_nothing_is_told(settings: Any) -> None:
         ({"probe": "yes"}, "'probe' is not True or False"),
     ],
 )
-def test_a_wrong_option_is_one_message(settings: Any, options: dict[str, Any], told: str) -> None:
+def test_invalid_option_is_one_message(settings: Any, options: dict[str, Any], told: str) -> None:
     offer(settings, path("fine/", described), **options)
     (text,) = messages("mcp_bridge.E003")
     assert told in text
 
 
-def test_without_the_extra_there_is_one_message(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_extra_is_one_message(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge.sources.rest_framework.source.find_spec", lambda name: None)
     offer(settings, path("fine/", described))
     (text,) = messages("mcp_bridge.E003")
     assert 'pip install "django-mcp-bridge[drf]"' in text
 
 
-def test_a_urlconf_that_cannot_be_imported_is_one_message(settings: Any) -> None:
+def test_unimportable_urlconf_is_one_message(settings: Any) -> None:
     offer(settings, path("fine/", described), urlconf="no.such.urls")
     (text,) = messages("mcp_bridge.E071")
     assert "no.such" in text or "no" in text
 
 
-def test_routes_of_regular_expressions(settings: Any) -> None:
+def test_regular_expression_routes_are_supported(settings: Any) -> None:
     @mcp_tool
     @api_view(["GET"])
     def thing(request: Any, **kwargs: Any) -> Response:
@@ -377,7 +375,7 @@ def test_routes_of_regular_expressions(settings: Any) -> None:
     assert any("alternatives" in text for text in texts)
 
 
-def test_nested_namespaces_and_deprecated_views(settings: Any) -> None:
+def test_nested_namespaces_and_deprecated_views_are_supported(settings: Any) -> None:
     class Things(viewsets.ViewSet):
         """Some things."""
 
@@ -399,7 +397,7 @@ def test_nested_namespaces_and_deprecated_views(settings: Any) -> None:
     assert names() == ["outer_inner_thing_old"]
 
 
-def test_callbacks_and_classes_are_left_as_they_were() -> None:
+def test_callbacks_and_classes_are_not_modified() -> None:
     callbacks = [each.callback for each in urls.urlpatterns if hasattr(each, "callback")]
     kinds = (views.ArticleView, views.OrderView, APIView)
 
@@ -412,7 +410,7 @@ def test_callbacks_and_classes_are_left_as_they_were() -> None:
     assert parts() == before
 
 
-def test_the_page_shows_what_works(settings: Any, user: Any) -> None:
+def test_example_of_the_page_works(settings: Any, user: Any) -> None:
     shop = run("sources/rest-framework", "class TeamView")
     offer(settings, path("api/", include(shop["router"].urls)))
     assert names() == ["team_create", "team_join", "team_list", "team_retrieve"]
@@ -428,7 +426,7 @@ def test_the_page_shows_what_works(settings: Any, user: Any) -> None:
     assert len(messages("mcp_bridge.W070")) == 3
 
 
-def test_the_three_lines_of_the_readme_make_tools(settings: Any) -> None:
+def test_readme_example_makes_tools(settings: Any) -> None:
     example: dict[str, Any] = {}
     blocks = [each["text"] for each in BLOCK.finditer(PAGES["README.md"])]
     (code,) = (each for each in blocks if '"ticket-*"' in each)

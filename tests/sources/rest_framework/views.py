@@ -109,7 +109,7 @@ class ArticleView(viewsets.ModelViewSet[Article]):
 
 
 class SubclassView(ArticleView):
-    """A subclass has no mark of the class."""
+    """A subclass, which does not inherit the mark."""
 
 
 class SectionView(viewsets.ReadOnlyModelViewSet[Section]):
@@ -169,7 +169,7 @@ def echo(request: Any) -> Response:
 @authentication_classes([])
 @permission_classes([])
 def anonymous(request: Any) -> Response:
-    """Say who calls, though nobody is asked."""
+    """Say who calls, without authentication."""
     return Response({"user": str(request.user), "authenticated": request.user.is_authenticated})
 
 
@@ -323,7 +323,7 @@ def handle(exception: Exception, context: Any) -> Response | None:
 
 
 class SessionLogin(APIView):
-    """Log in; nobody should offer this as a tool."""
+    """Log in; this must not be offered as a tool."""
 
     authentication_classes = [SessionAuthentication]
 
