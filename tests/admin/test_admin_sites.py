@@ -68,7 +68,7 @@ class Site:
 
 @pytest.mark.parametrize("default", [True, False])
 @pytest.mark.parametrize("name", ["staff", "back-office", "admin"])
-def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: bool) -> None:
+def test_site_with_tools_only_has_all_their_pages(settings: Any, name: str, default: bool) -> None:
     site = Site(settings, name, default=default and name != "admin")
     key = row("wipe").pk
     ToolSetting.objects.update(fingerprint="another")
@@ -89,7 +89,7 @@ def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: boo
 
 
 @pytest.mark.parametrize("default", [True, False])
-def test_every_link_of_the_pages_of_tools_alone_leads_to_a_page(
+def test_site_with_tools_only_has_no_broken_links(
     settings: Any, default: bool
 ) -> None:
     site = Site(settings, "staff", default=default)
@@ -113,7 +113,7 @@ def test_every_link_of_the_pages_of_tools_alone_leads_to_a_page(
 
 
 @pytest.mark.parametrize("name", ["staff", "back-office", "admin"])
-def test_all_pages_lead_to_pages_of_their_site(settings: Any, name: str) -> None:
+def test_pages_link_to_pages_of_the_same_site(settings: Any, name: str) -> None:
     site = Site(settings, name, PendingCall, ToolCallRecord, default=name != "admin")
     text = site.get("toolsetting_changelist")
     assert '<a href="/own/mcp_bridge/pendingcall/">1 call is pending approval.</a>' in text
@@ -131,7 +131,7 @@ def test_all_pages_lead_to_pages_of_their_site(settings: Any, name: str) -> None
 
 
 @pytest.mark.parametrize("models", [[PendingCall], [ToolCallRecord]])
-def test_only_models_of_the_site_are_linked(settings: Any, models: list[Any]) -> None:
+def test_unregistered_models_are_not_linked(settings: Any, models: list[Any]) -> None:
     site = Site(settings, "staff", *models)
     pages = site.get("toolsetting_changelist") + site.get("toolsetting_change", row("wipe").pk)
     assert ("/own/mcp_bridge/pendingcall/" in pages) is (PendingCall in models)

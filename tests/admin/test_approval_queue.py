@@ -68,7 +68,7 @@ def statuses() -> list[str]:
     return list(PendingCall.objects.order_by("asked_at", "pk").values_list("status", flat=True))
 
 
-def test_the_next_waiting_call_follows_after_a_decision(caller: CheckedClient) -> None:
+def test_next_pending_call_follows_after_a_decision(caller: CheckedClient) -> None:
     first, second, third = waiting(caller, "a", "b", "c")
     administrator = Administrator(SEE, DECIDE)
     data = {"_approve": "1"}
@@ -84,7 +84,7 @@ def test_the_next_waiting_call_follows_after_a_decision(caller: CheckedClient) -
     assert statuses() == ["approved", "approved", "refused"]
 
 
-def test_a_call_can_be_passed_over(caller: CheckedClient) -> None:
+def test_call_can_be_skipped(caller: CheckedClient) -> None:
     first, second = waiting(caller, "a", "b")
     administrator = Administrator(SEE, DECIDE)
     for here, there in ((first, second), (second, first)):
@@ -93,7 +93,7 @@ def test_a_call_can_be_passed_over(caller: CheckedClient) -> None:
     assert statuses() == ["waiting", "waiting"]
 
 
-def test_only_calls_that_the_person_may_decide_follow(caller: CheckedClient, settings: Any) -> None:
+def test_next_call_is_one_the_user_may_decide(caller: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     administrator = Administrator(SEE, DECIDE)
     (first,) = waiting(caller, "a")
@@ -109,7 +109,7 @@ def test_only_calls_that_the_person_may_decide_follow(caller: CheckedClient, set
     )
 
 
-def test_it_is_said_by_when_the_client_must_repeat_the_call(caller: CheckedClient) -> None:
+def test_expiry_of_an_approval_is_shown(caller: CheckedClient) -> None:
     (pending,) = waiting(caller, "a")
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("change", pending.pk), _approve="1")
@@ -127,7 +127,7 @@ def test_it_is_said_by_when_the_client_must_repeat_the_call(caller: CheckedClien
         ) is is_there
 
 
-def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
+def test_unapprovable_calls_are_set_aside_with_the_reason(
     caller: CheckedClient,
 ) -> None:
     waiting(caller, "a")
@@ -154,7 +154,7 @@ def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
     assert page.count("This call cannot be approved") == 3
 
 
-def test_several_calls_are_read_and_decided_on_one_page(caller: CheckedClient) -> None:
+def test_several_calls_are_decided_on_one_page(caller: CheckedClient) -> None:
     rows = waiting(caller, "a", MARKER, "c")
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("decide"))
@@ -178,7 +178,7 @@ def test_several_calls_are_read_and_decided_on_one_page(caller: CheckedClient) -
     assert caller.call_tool("shout", {"word": "a"})["isError"] is False
 
 
-def test_the_selected_calls_are_read_before_they_are_decided(caller: CheckedClient) -> None:
+def test_selected_calls_are_shown_before_they_are_decided(caller: CheckedClient) -> None:
     rows = waiting(caller, "a", "b", "c")
     administrator = Administrator(SEE, DECIDE)
     chosen = [rows[0].pk, rows[2].pk]
@@ -189,7 +189,7 @@ def test_the_selected_calls_are_read_before_they_are_decided(caller: CheckedClie
     assert "1 more call is pending." in page
 
 
-def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
+def test_unshown_calls_are_not_decided(caller: CheckedClient) -> None:
     first, second = waiting(caller, "a", "b")
     administrator, other = Administrator(SEE, DECIDE), Administrator(SEE, DECIDE, username="other")
     shown = proofs(text_at(administrator, address("decide")))
@@ -212,7 +212,7 @@ def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
     assert not LogEntry.objects.exists()
 
 
-def test_a_call_that_another_person_has_decided_stays_as_it_was(caller: CheckedClient) -> None:
+def test_call_decided_by_another_user_is_not_changed(caller: CheckedClient) -> None:
     first, second = waiting(caller, "a", "b")
     administrator, other = Administrator(SEE, DECIDE), Administrator(SEE, DECIDE, username="other")
     shown = proofs(text_at(administrator, address("decide")))
@@ -229,7 +229,7 @@ def test_a_call_that_another_person_has_decided_stays_as_it_was(caller: CheckedC
     assert LogEntry.objects.filter(object_id=first.pk).count() == 1
 
 
-def test_a_page_shows_no_more_than_somebody_reads(caller: CheckedClient) -> None:
+def test_page_shows_a_limited_number_of_calls(caller: CheckedClient) -> None:
     waiting(caller, *(letter * 40_000 for letter in "abc"))
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("decide"))
@@ -238,7 +238,7 @@ def test_a_page_shows_no_more_than_somebody_reads(caller: CheckedClient) -> None
     assert "1 more call is pending." in page
 
 
-def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:
+def test_missing_permission_to_decide_is_named(caller: CheckedClient) -> None:
     (pending,) = waiting(caller, "a")
     viewer = Administrator(SEE, username="viewer")
     for path in (address("changelist"), address("decide"), address("change", pending.pk)):
@@ -259,7 +259,7 @@ def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:
     assert statuses() == ["waiting"]
 
 
-def test_a_yes_and_a_no_look_different_without_their_colours(caller: CheckedClient) -> None:
+def test_approve_and_refuse_differ_without_colours(caller: CheckedClient) -> None:
     (pending,) = waiting(caller, "a")
     page = text_at(Administrator(SEE, DECIDE), address("change", pending.pk))
     approve, refuse = re.findall(r"<button.*?</button>", page[page.index("mcp-decide") :])
@@ -268,7 +268,7 @@ def test_a_yes_and_a_no_look_different_without_their_colours(caller: CheckedClie
     assert page.index("mcp-yes") < page.index("mcp-no") < page.index("id_reason")
 
 
-def test_pages_of_many_waiting_calls_of_many_tools_have_few_queries(settings: Any) -> None:
+def test_many_pending_calls_of_many_tools_take_few_queries(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     functions = []
     for number in range(300):

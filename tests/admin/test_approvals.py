@@ -62,7 +62,7 @@ def listed(administrator: Administrator) -> list[str]:
     return [each["name"] for each in MCPClient(user=administrator.user).list_tools()]
 
 
-def test_new_tools_are_read_and_approved_on_one_page(administrator: Administrator) -> None:
+def test_new_tools_are_approved_on_one_page(administrator: Administrator) -> None:
     assert "Review them on one page." in administrator.get("changelist")
     page = administrator.get("waiting")
     assert names(offered(page)) == ["file_note", "file_plan"]
@@ -86,7 +86,7 @@ def test_new_tools_are_read_and_approved_on_one_page(administrator: Administrato
     assert "0 tools were approved." in administrator.post("waiting")
 
 
-def test_a_changed_tool_shows_its_changes(administrator: Administrator, settings: Any) -> None:
+def test_changed_tool_shows_its_changes(administrator: Administrator, settings: Any) -> None:
     administrator.post("waiting", tool=offered(administrator.get("waiting")))
     ToolSetting.objects.update(guarded=True)
     serve_tools(settings, file_plan_again, name="file_plan", title="Put away")
@@ -97,7 +97,7 @@ def test_a_changed_tool_shows_its_changes(administrator: Administrator, settings
     assert "File a plan." in page
 
 
-def test_what_was_not_shown_is_not_approved(administrator: Administrator, settings: Any) -> None:
+def test_unshown_definitions_are_not_approved(administrator: Administrator, settings: Any) -> None:
     note, plan = offered(administrator.get("waiting"))
     serve_tools(settings, file_note, title="Put away")
     serve_tools(settings, file_plan_again, name="file_plan", title="Put away")
@@ -108,7 +108,7 @@ def test_what_was_not_shown_is_not_approved(administrator: Administrator, settin
     assert not LogEntry.objects.exists()
 
 
-def test_approving_takes_the_permission_to_change_and_a_csrf_token(
+def test_approving_requires_permission_and_csrf_token(
     administrator: Administrator,
 ) -> None:
     posted = offered(administrator.get("waiting"))
@@ -129,7 +129,7 @@ def test_approving_takes_the_permission_to_change_and_a_csrf_token(
     assert "No tools are pending approval." in chief.get("waiting")
 
 
-def test_many_stand_on_several_pages_of_few_queries(settings: Any) -> None:
+def test_many_pending_tools_are_paginated_in_few_queries(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled", "STATE_MAX_AGE": 600}
     functions = []

@@ -29,7 +29,7 @@ def audience(administrator: Administrator) -> str:
     return str(found)
 
 
-def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
+def test_audience_matches_the_access_policy(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     serve_tools(settings, alpha, permissions=["auth.add_user", "auth.view_group"])
     users = get_user_model().objects
@@ -78,16 +78,16 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
         (AccessRule(permissions=("auth.nothing",)), "0 people"),
     ],
 )
-def test_an_audience_is_described_in_words(rule: AccessRule, words: str) -> None:
+def test_audience_is_described_in_words(rule: AccessRule, words: str) -> None:
     assert str(Audiences([rule]).of(rule)) == words
 
 
-def test_without_permissions_of_users_nobody_is_counted(settings: Any) -> None:
+def test_users_without_a_permissions_model_are_not_counted(settings: Any) -> None:
     rule = AccessRule(permissions=("auth.add_user",), predicate=bool)
     settings.AUTH_USER_MODEL = "contenttypes.ContentType"
     assert str(Audiences([rule]).of(rule)) == "—"
 
 
-def test_an_access_policy_of_ones_own_decides_further(settings: Any) -> None:
+def test_custom_access_policy_makes_the_count_an_upper_bound(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.OfficeHours"}
     assert str(Audiences([AccessRule()]).of(AccessRule())) == "at most every user (0 people)"

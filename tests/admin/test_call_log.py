@@ -68,7 +68,7 @@ def administrator(settings: Any) -> Administrator:
     return administrator
 
 
-def test_a_row_says_what_was_called_with_what_and_what_went_wrong(
+def test_row_shows_tool_arguments_and_error(
     administrator: Administrator,
 ) -> None:
     caller = MCPClient(user=administrator.user)
@@ -82,7 +82,7 @@ def test_a_row_says_what_was_called_with_what_and_what_went_wrong(
     assert line.endswith(" ms")
 
 
-def test_arguments_that_are_not_kept_say_by_which_setting(
+def test_setting_that_drops_arguments_is_named(
     settings: Any, administrator: Administrator
 ) -> None:
     settings.MCP_BRIDGE = {}
@@ -101,7 +101,7 @@ def test_arguments_that_are_not_kept_say_by_which_setting(
     assert ("not kept" in text, "the setting MCP_BRIDGE" in text) == (True, False)
 
 
-def test_a_call_that_waits_is_not_called_refused(
+def test_pending_call_is_not_labelled_refused(
     settings: Any, administrator: Administrator
 ) -> None:
     serve_tools(settings, wipe, confirm=True)
@@ -144,7 +144,7 @@ def test_a_call_that_waits_is_not_called_refused(
         {"q": "a " * 13},
     ],
 )
-def test_a_forged_filter_has_a_clear_answer(
+def test_forged_filter_has_a_clear_answer(
     query: dict[str, str], administrator: Administrator
 ) -> None:
     make()
@@ -162,7 +162,7 @@ def test_a_forged_filter_has_a_clear_answer(
         assert refused["Content-Type"].startswith("text/plain")
 
 
-def test_a_page_that_there_is_not_is_said_to_be_none(administrator: Administrator) -> None:
+def test_invalid_page_number_shows_the_first_page(administrator: Administrator) -> None:
     for _ in range(60):
         make()
     page = reverse(f"{RECORDS}changelist")
@@ -170,7 +170,7 @@ def test_a_page_that_there_is_not_is_said_to_be_none(administrator: Administrato
     assert "Invalid page. Showing the first page" in response.content.decode()
 
 
-def test_later_pages_have_the_rows_that_follow(administrator: Administrator) -> None:
+def test_later_pages_continue_the_order(administrator: Administrator) -> None:
     now = timezone.now()
     for number in range(120):
         # Ten a second: the order among them has to be the same on every page.
@@ -186,7 +186,7 @@ def test_later_pages_have_the_rows_that_follow(administrator: Administrator) -> 
     assert names[1] == [f"user-{number:03}." for number in range(100, 120)]
 
 
-def test_a_search_looks_in_every_text_and_in_each_for_itself(administrator: Administrator) -> None:
+def test_search_looks_in_every_field_separately(administrator: Administrator) -> None:
     fields = call_records.ToolCallRecordAdmin.search_fields
     assert len(fields) == 9
     records = [make(**{field: f"The needle-{field}."}) for field in fields]
@@ -199,7 +199,7 @@ def test_a_search_looks_in_every_text_and_in_each_for_itself(administrator: Admi
     assert listed(administrator, q="firstsecond").context["cl"].result_count == 0
 
 
-def test_a_search_shows_the_latest_calls_that_it_finds_and_exports_all(
+def test_search_shows_latest_matches_and_exports_all(
     administrator: Administrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_records, "MOST_FOUND", 29)
@@ -223,7 +223,7 @@ def test_a_search_shows_the_latest_calls_that_it_finds_and_exports_all(
 
 
 @pytest.mark.parametrize("query", [{"tool": HOSTILE}, {"user_name": HOSTILE}, {"q": HOSTILE}])
-def test_a_name_that_nobody_has_finds_nothing(
+def test_unknown_user_name_finds_nothing(
     query: dict[str, str], administrator: Administrator
 ) -> None:
     make()
@@ -232,7 +232,7 @@ def test_a_name_that_nobody_has_finds_nothing(
     assert "<script>alert" not in page.content.decode()
 
 
-def test_hostile_values_are_shown_harmlessly(administrator: Administrator) -> None:
+def test_hostile_values_are_escaped(administrator: Administrator) -> None:
     values = dict.fromkeys(["user_name", "client_name", "error_text", "reference"], HOSTILE[:30])
     record = make(
         outcome="failed",
@@ -251,7 +251,7 @@ def test_hostile_values_are_shown_harmlessly(administrator: Administrator) -> No
     assert "\u202e" not in line.split("ms")[0].replace(HOSTILE[:30], "")
 
 
-def test_bars_lead_to_the_calls_that_they_count(administrator: Administrator) -> None:
+def test_bars_link_to_the_calls_they_count(administrator: Administrator) -> None:
     now = timezone.now()
     for days in (0, 0, 3, 5):
         make(outcome="failed", started_at=now - timedelta(days=days), user_name="ada")
@@ -293,7 +293,7 @@ def test_usage_has_the_range_of_the_list(
 
 
 @pytest.mark.parametrize("day", [datetime(2026, 3, 29), datetime(2026, 10, 25)])
-def test_days_of_changing_clocks_are_counted_whole(
+def test_days_of_clock_changes_are_counted_whole(
     day: datetime, administrator: Administrator, settings: Any
 ) -> None:
     settings.TIME_ZONE = "Europe/Berlin"
@@ -311,7 +311,7 @@ def test_days_of_changing_clocks_are_counted_whole(
     ("language", "day", "moment"),
     [("en", "03/02/2026", "03/02/2026 1:30 p.m."), ("de", "02.03.2026", "02.03.2026 13:30")],
 )
-def test_days_and_times_are_in_the_formats_of_the_site(
+def test_dates_and_times_have_the_sites_formats(
     administrator: Administrator, language: str, day: str, moment: str
 ) -> None:
     make(started_at=timezone.make_aware(datetime(2026, 3, 2, 13, 45)))
@@ -322,7 +322,7 @@ def test_days_and_times_are_in_the_formats_of_the_site(
     assert moment in hours.content.decode()
 
 
-def test_a_range_says_its_days(administrator: Administrator) -> None:
+def test_date_range_is_kept_and_names_the_export(administrator: Administrator) -> None:
     for day in (1, 2, 3):
         make(started_at=timezone.make_aware(datetime(2026, 3, day, 23, 59, 59)))
     page = listed(administrator, since="2026-03-02", until="2026-03-03", tool="archive")
@@ -368,7 +368,7 @@ def links_of(page: str) -> dict[str, str]:
     return {unescape(text): unescape(address) for address, text in links}
 
 
-def test_a_record_leads_to_what_it_is_about(administrator: Administrator) -> None:
+def test_record_links_to_its_related_pages(administrator: Administrator) -> None:
     token, _ = Token.objects.issue(user=administrator.user, name="Laptop")
     pending = PendingCall.objects.create(tool="archive", arguments="{}", user=administrator.user)
     record = make(
@@ -395,7 +395,7 @@ def test_a_record_leads_to_what_it_is_about(administrator: Administrator) -> Non
     }
 
 
-def test_a_record_leads_to_the_tokens_of_the_name_where_there_are_several(
+def test_record_links_to_all_tokens_of_the_name(
     administrator: Administrator,
 ) -> None:
     name = 'Laptop & "desk", ada'
@@ -414,7 +414,7 @@ def test_a_record_leads_to_the_tokens_of_the_name_where_there_are_several(
     assert not [text for text in links(reader, record) if "token" in text]
 
 
-def test_it_is_tried_again_with_the_same_arguments(
+def test_call_is_tried_again_with_the_same_arguments(
     settings: Any, administrator: Administrator
 ) -> None:
     def order(
@@ -457,7 +457,7 @@ def test_it_is_tried_again_with_the_same_arguments(
     assert "Soup" not in other.get("try", row("order").pk, record=record.pk)
 
 
-def test_a_viewer_is_led_to_no_page_that_is_not_theirs(administrator: Administrator) -> None:
+def test_viewer_has_no_links_to_forbidden_pages(administrator: Administrator) -> None:
     Token.objects.issue(user=administrator.user, name="Laptop")
     pending = PendingCall.objects.create(tool="archive", arguments="{}", user=administrator.user)
     record = make(user=administrator.user, credential="Laptop", pending_call_id=pending.pk)
@@ -467,7 +467,7 @@ def test_a_viewer_is_led_to_no_page_that_is_not_theirs(administrator: Administra
     }
 
 
-def test_a_site_that_keeps_no_records_says_so(settings: Any, administrator: Administrator) -> None:
+def test_disabled_log_is_stated(settings: Any, administrator: Administrator) -> None:
     make()
     settings.MCP_BRIDGE = {"AUDIT": None}
     text = listed(administrator).content.decode()
@@ -476,7 +476,7 @@ def test_a_site_that_keeps_no_records_says_so(settings: Any, administrator: Admi
     assert "Calls are not recorded" in page
 
 
-def test_the_list_takes_few_queries_and_no_words_of_the_code(
+def test_list_takes_few_queries_and_avoids_internal_terms(
     administrator: Administrator,
 ) -> None:
     for number in range(60):
@@ -493,7 +493,7 @@ def test_the_list_takes_few_queries_and_no_words_of_the_code(
 
 
 @pytest.mark.parametrize("uses", [True, False])
-def test_it_works_without_time_zones(
+def test_list_works_without_time_zones(
     uses: bool, settings: Any, administrator: Administrator
 ) -> None:
     settings.USE_TZ = uses
@@ -503,7 +503,7 @@ def test_it_works_without_time_zones(
     assert listed(administrator).context["usage"].times[-1].counts["calls"] == 1
 
 
-def test_the_pages_of_another_site_lead_to_its_own(
+def test_pages_of_another_site_link_within_it(
     settings: Any, administrator: Administrator
 ) -> None:
     from mcp_bridge.admin import ToolCallRecordAdmin

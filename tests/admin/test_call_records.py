@@ -102,7 +102,7 @@ def administrator(settings: Any) -> Administrator:
         ({"q": "/word"}, 1),
     ],
 )
-def test_list_and_exports_show_what_is_filtered(
+def test_list_and_exports_have_the_same_filters(
     query: dict[str, str], count: int, administrator: Administrator
 ) -> None:
     page = administrator.browser.get(at("changelist"), query)
@@ -114,7 +114,7 @@ def test_list_and_exports_show_what_is_filtered(
     assert len(json.loads(read(administrator.browser.get(at("json"), query)))) == count
 
 
-def test_exports_are_whole_and_no_formula(administrator: Administrator) -> None:
+def test_exports_are_complete_and_escape_formulas(administrator: Administrator) -> None:
     response = administrator.browser.get(at("csv"))
     today = timezone.localdate()
     assert response["Content-Disposition"] == f'attachment; filename="calls-all-{today}.csv"'
@@ -128,7 +128,7 @@ def test_exports_are_whole_and_no_formula(administrator: Administrator) -> None:
     assert records[1]["user_name"] == FORMULA
 
 
-def test_no_divider_of_cells_makes_a_formula(administrator: Administrator) -> None:
+def test_formula_after_a_cell_separator_is_escaped(administrator: Administrator) -> None:
     # What some spreadsheet begins a cell with, and what stands before a formula there.
     dividers = ["", ";", "\t", ",", "|", "\n", "\r\n", "; ", ';"', '\t""', " "]
     signs = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -149,7 +149,7 @@ def test_no_divider_of_cells_makes_a_formula(administrator: Administrator) -> No
             assert not cell.strip('" ').startswith(signs)
 
 
-def test_no_page_takes_a_nul_in_its_address(administrator: Administrator) -> None:
+def test_nul_in_a_url_is_refused_on_every_page(administrator: Administrator) -> None:
     pending = PendingCall.objects.create(tool="alpha", arguments="{}", user=administrator.user)
     ours = [each for each in admin.site._registry if "mcp_bridge" in each.__module__]
     models = [*ours, get_application_model()]
@@ -180,7 +180,7 @@ def test_no_page_takes_a_nul_in_its_address(administrator: Administrator) -> Non
         assert kept.status_code < 500
 
 
-def test_a_record_is_shown_and_cannot_be_changed(administrator: Administrator) -> None:
+def test_record_is_shown_read_only(administrator: Administrator) -> None:
     record = ToolCallRecord.objects.earliest("pk")
     page = administrator.browser.get(at("change", record.pk)).content.decode()
     assert MARKER not in page
@@ -195,7 +195,7 @@ def test_a_record_is_shown_and_cannot_be_changed(administrator: Administrator) -
 
 
 @pytest.mark.parametrize(("codenames", "status"), [((VIEW,), 403), (("view_toolcallrecord",), 200)])
-def test_only_who_may_see_them_does(
+def test_records_require_the_view_permission(
     codenames: tuple[str, ...], status: int, administrator: Administrator
 ) -> None:
     other = Administrator(*codenames, username="other")
@@ -206,7 +206,7 @@ def test_only_who_may_see_them_does(
         assert "Latest calls" not in other.get("change", row("alpha").pk)
 
 
-def test_a_row_of_many_refusals_says_how_many(administrator: Administrator) -> None:
+def test_row_of_many_refusals_shows_their_count(administrator: Administrator) -> None:
     ToolCallRecord.objects.create(tool="guessed", outcome="refused", times=1234)
     page = administrator.browser.get(at("changelist"))
     assert "refused × 1234</span>" in page.content.decode()
@@ -232,7 +232,7 @@ def test_usage_counts_calls_failures_and_refusals(administrator: Administrator) 
     ]
 
 
-def test_tools_say_when_they_were_called(administrator: Administrator) -> None:
+def test_tool_pages_show_latest_calls(administrator: Administrator) -> None:
     old = timezone.now() - timedelta(days=8)
     ToolCallRecord.objects.create(tool="alpha", outcome="failed", started_at=old)
     with CaptureQueriesContext(connection) as queries:
@@ -275,7 +275,7 @@ few = examples(
 
 @few
 @given(st.lists(with_secrets(SENT), min_size=8, max_size=8))
-def test_a_secret_is_nowhere(
+def test_secret_argument_is_not_stored_or_shown(
     settings: Any, caplog: pytest.LogCaptureFixture, values: list[Any]
 ) -> None:
     caplog.set_level("DEBUG")
@@ -299,7 +299,7 @@ def test_a_secret_is_nowhere(
 
 @few
 @given(st.lists(with_secrets(SENT), min_size=3, max_size=3))
-def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
+def test_secret_is_not_in_confirmations_or_pending_calls(
     settings: Any, caplog: pytest.LogCaptureFixture, values: list[Any]
 ) -> None:
     caplog.set_level("DEBUG")

@@ -97,7 +97,7 @@ def ruled(settings: Any) -> Administrator:
     return Administrator()
 
 
-def test_who_may_use_one_is_said_in_the_words_of_people(ruled: Administrator) -> None:
+def test_audience_of_a_candidate_is_described_in_words(ruled: Administrator) -> None:
     page = ruled.get("candidates")
     assert who_may(page) == {
         "open": "everyone, signed in or not",
@@ -114,7 +114,7 @@ def test_who_may_use_one_is_said_in_the_words_of_people(ruled: Administrator) ->
     assert found(ruled.get("candidates", q="auth.delete_user")) == ["one"]
 
 
-def test_who_may_use_one_is_said_in_the_readers_language(
+def test_audience_of_a_candidate_is_translated(
     ruled: Administrator, tmp_path: Path
 ) -> None:
     words = {
@@ -131,7 +131,7 @@ def test_who_may_use_one_is_said_in_the_readers_language(
     assert told["one"] == "alle mit „Darf Benutzer löschen“"
 
 
-def test_a_page_of_rules_takes_one_query_more(ruled: Administrator) -> None:
+def test_page_of_rules_takes_one_extra_query(ruled: Administrator) -> None:
     ruled.get("candidates")
     with CaptureQueriesContext(connection) as queries:
         ruled.get("candidates", q="user")
@@ -174,7 +174,7 @@ def listed() -> list[str]:
     return [each["name"] for each in client.list_tools()]
 
 
-def test_candidates_are_listed_by_page_without_being_built(many: Any) -> None:
+def test_listed_candidates_are_not_built(many: Any) -> None:
     built = many(api=1200, rpc=100).built
     administrator = Administrator()
     page = administrator.get("candidates")
@@ -193,7 +193,7 @@ def test_candidates_are_listed_by_page_without_being_built(many: Any) -> None:
     assert "1300 candidates</a>" in administrator.get("changelist")
 
 
-def test_a_page_of_1300_takes_few_queries(many: Any) -> None:
+def test_page_of_1300_candidates_takes_few_queries(many: Any) -> None:
     many(api=1300)
     administrator = Administrator()
     administrator.get("candidates")
@@ -218,7 +218,7 @@ def test_a_page_of_1300_takes_few_queries(many: Any) -> None:
         ({"source": "other"}, []),
     ],
 )
-def test_they_are_found_by_words_source_app_and_hint(
+def test_candidates_are_found_by_text_source_app_and_hint(
     many: Any, query: dict[str, str], expected: list[str]
 ) -> None:
     many(api=4, rpc=4)
@@ -228,7 +228,7 @@ def test_they_are_found_by_words_source_app_and_hint(
     assert '<option value="news">news (4)</option>' in page.replace(" selected", "")
 
 
-def test_what_is_chosen_is_shown_and_then_switched_on(many: Any) -> None:
+def test_selected_candidates_are_shown_before_they_are_enabled(many: Any) -> None:
     built = many(api=20).built
     administrator = Administrator()
     page = administrator.post("switch_on", name=["api_0001", "api_0003", "unknown"])
@@ -261,7 +261,7 @@ def test_what_is_chosen_is_shown_and_then_switched_on(many: Any) -> None:
     assert built == ["api_0001", "api_0003"]
 
 
-def test_a_whole_page_is_switched_on(many: Any) -> None:
+def test_whole_page_of_candidates_is_enabled(many: Any) -> None:
     many(api=110)
     administrator = Administrator()
     page = administrator.browser.post(
@@ -270,7 +270,7 @@ def test_a_whole_page_is_switched_on(many: Any) -> None:
     assert [each.split()[1] for each in shown(page)] == [f"api_{n:04}" for n in range(100, 110)]
 
 
-def test_one_is_switched_off_in_the_list_of_tools_and_then_a_candidate_again(many: Any) -> None:
+def test_disabled_tool_becomes_a_candidate_again(many: Any) -> None:
     many(api=2)
     administrator = Administrator()
     shown_page = administrator.post("switch_on", name="api_0001")
@@ -288,7 +288,7 @@ def test_one_is_switched_off_in_the_list_of_tools_and_then_a_candidate_again(man
     )
 
 
-def test_what_has_changed_since_it_was_shown_is_not_switched_on(many: Any) -> None:
+def test_candidate_changed_since_shown_is_not_enabled(many: Any) -> None:
     many(api=2)
     administrator = Administrator()
     page = administrator.post("switch_on", name=["api_0000", "api_0001"])
@@ -300,7 +300,7 @@ def test_what_has_changed_since_it_was_shown_is_not_switched_on(many: Any) -> No
     assert listed() == ["api_0001"]
 
 
-def test_what_cannot_be_built_is_said(many: Any) -> None:
+def test_unbuildable_candidate_shows_the_reason(many: Any) -> None:
     many(api=3).raises["api_0001"] = ValueError(f"It has no table. {MARKER}")
     administrator = Administrator()
     page = administrator.post("switch_on", name=["api_0000", "api_0001"])
@@ -318,7 +318,7 @@ def test_what_cannot_be_built_is_said(many: Any) -> None:
     assert found(administrator.get("candidates")) == ["api_0000", "api_0002"]
 
 
-def test_nothing_is_switched_on_without_the_permission_to_change(many: Any) -> None:
+def test_enabling_candidates_requires_the_change_permission(many: Any) -> None:
     many(api=2)
     viewer = Administrator(VIEW, username="viewer")
     page = viewer.get("candidates")
@@ -336,7 +336,7 @@ def test_nothing_is_switched_on_without_the_permission_to_change(many: Any) -> N
     assert not ToolSetting.objects.exists()
 
 
-def test_a_site_without_candidates_has_no_link_to_them(many: Any) -> None:
+def test_site_without_candidates_does_not_link_to_them(many: Any) -> None:
     many(api=0)
     administrator = Administrator()
     assert "candidates" not in administrator.get("changelist")

@@ -108,7 +108,7 @@ WITH_NULL = [each for each in TYPED if apart(each[0]) != each[0]]
 
 
 @pytest.mark.parametrize(("schema", "required", "typed", "sent"), WITH_NULL, ids=label)
-def test_null_as_a_branch_makes_the_same_form(
+def test_null_branch_makes_the_same_form(
     schema: Any, required: bool, typed: dict[str, str], sent: dict[str, Any]
 ) -> None:
     pages = []
@@ -189,7 +189,7 @@ def test_invalid_json_is_an_error_of_its_field(schema: Any, typed: str, error: s
     assert field["aria-invalid"] == "true"
 
 
-def test_schema_chooses_the_kind_of_input() -> None:
+def test_schema_determines_the_kind_of_input() -> None:
     properties: dict[str, Any] = {
         "date": {**STRING, "format": "date"},
         "moment": {**STRING, "format": "date-time"},

@@ -52,13 +52,13 @@ def read(reader: Administrator, address: str) -> str:
 
 
 @pytest.mark.parametrize("address", SAID)
-def test_a_page_of_a_fresh_site_says_what_to_do_first(fresh: Administrator, address: str) -> None:
+def test_empty_page_shows_the_first_step(fresh: Administrator, address: str) -> None:
     text = read(fresh, address)
     assert [each for each in SAID[address] if each not in text] == []
 
 
 @pytest.mark.parametrize("address", [FRONT, "/admin/mcp_bridge/toolcallrecord/"])
-def test_where_calls_are_not_recorded_the_pages_name_the_setting(
+def test_pages_name_the_setting_that_disables_the_log(
     fresh: Administrator, settings: Any, address: str
 ) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "AUDIT": None}
@@ -68,7 +68,7 @@ def test_where_calls_are_not_recorded_the_pages_name_the_setting(
     assert "No calls yet. Connect a client" not in text
 
 
-def test_who_may_not_open_the_tools_is_not_led_there(fresh: Administrator) -> None:
+def test_tools_are_not_linked_without_permission(fresh: Administrator) -> None:
     reader = Administrator("view_pendingcall", username="reader")
     assert "To require confirmation, open a tool" not in read(reader, QUEUE)
     assert "To require confirmation, open a tool" in read(
@@ -76,7 +76,7 @@ def test_who_may_not_open_the_tools_is_not_led_there(fresh: Administrator) -> No
     )
 
 
-def test_who_may_not_issue_tokens_is_not_led_there(fresh: Administrator) -> None:
+def test_token_form_is_not_linked_without_permission(fresh: Administrator) -> None:
     reader = Administrator("view_token", username="reader")
     text = read(reader, "/admin/mcp_bridge_tokens/token/")
     assert "No tokens yet" in text

@@ -71,12 +71,12 @@ def section(text: str, name: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", found[1]).split()) if found else ""
 
 
-def test_the_index_leads_to_the_front_page(caller: CheckedClient) -> None:
+def test_admin_index_links_to_the_front_page(caller: CheckedClient) -> None:
     address = reverse("admin:app_list", args=["mcp_bridge"])
     assert re.search(rf'<a href="{address}"[^>]*>MCP</a>', index(Administrator()))
 
 
-def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient) -> None:
+def test_pending_calls_are_decided_on_the_front_page(caller: CheckedClient) -> None:
     administrator = Administrator()
     assert "No calls are pending approval" in front(administrator)
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
@@ -93,7 +93,7 @@ def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient)
     assert "No calls are pending approval" in front(administrator)
 
 
-def test_a_call_is_refused_with_a_reason_of_the_front_page(caller: CheckedClient) -> None:
+def test_front_page_refuses_a_call_with_a_reason(caller: CheckedClient) -> None:
     administrator = Administrator()
     caller.call_tool("shout", {"word": "a"})
     pending = PendingCall.objects.get()
@@ -104,7 +104,7 @@ def test_a_call_is_refused_with_a_reason_of_the_front_page(caller: CheckedClient
     assert (pending.status, pending.reason) == ("refused", "No.")
 
 
-def test_nothing_is_decided_without_reading_all_of_it(caller: CheckedClient) -> None:
+def test_truncated_call_cannot_be_approved_on_the_front_page(caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "x" * 3_000})
     text = section(page := front(Administrator()), "held")
     assert "xxx" not in text
@@ -112,7 +112,7 @@ def test_nothing_is_decided_without_reading_all_of_it(caller: CheckedClient) -> 
     assert "_approve" not in page
 
 
-def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
+def test_unapprovable_call_can_only_be_refused(caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
     administrator = Administrator()
     administrator.tick(shout=False)
@@ -129,7 +129,7 @@ def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
     assert ("_approve" in text, "_refuse" in text) == (False, True)
 
 
-def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) -> None:
+def test_unapprovable_calls_are_not_counted_as_pending(caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
     administrator = Administrator()
     queue = reverse("admin:mcp_bridge_pendingcall_changelist")
@@ -157,7 +157,7 @@ def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) 
     assert said() == [False] * 4
 
 
-def test_calls_that_are_set_aside_push_no_other_off_the_page(caller: CheckedClient) -> None:
+def test_calls_set_aside_do_not_displace_pending_calls(caller: CheckedClient) -> None:
     for number in range(6):
         caller.call_tool("shout", {"word": f"word {number}"})
     oldest = PendingCall.objects.earliest("asked_at", "pk")
@@ -169,7 +169,7 @@ def test_calls_that_are_set_aside_push_no_other_off_the_page(caller: CheckedClie
     assert page.count('name="_approve"') == 1
 
 
-def test_the_newest_of_many_calls_are_shown_and_all_are_counted(caller: CheckedClient) -> None:
+def test_newest_calls_are_shown_and_all_are_counted(caller: CheckedClient) -> None:
     for number in range(8):
         caller.call_tool("shout", {"word": f"word {number}"})
     text = section(front(Administrator()), "held")
@@ -177,7 +177,7 @@ def test_the_newest_of_many_calls_are_shown_and_all_are_counted(caller: CheckedC
     assert [n for n in range(8) if f"word {n}" in text] == [3, 4, 5, 6, 7]
 
 
-def test_own_calls_are_nobodys_to_decide_where_another_has_to(
+def test_own_calls_are_not_pending_under_four_eyes(
     caller: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
@@ -188,7 +188,7 @@ def test_own_calls_are_nobodys_to_decide_where_another_has_to(
     assert "1 call is pending approval" in front(other)
 
 
-def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) -> None:
+def test_tools_are_counted_and_pending_tools_are_named(caller: CheckedClient) -> None:
     administrator = Administrator()
     text = section(front(administrator), "tools")
     assert "1 on 0 off 0 waiting" in text
@@ -199,7 +199,7 @@ def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) 
     assert reverse("admin:mcp_bridge_toolsetting_change", args=[row("shout").pk]) in page
 
 
-def test_the_page_that_approves_tools_is_one_click_away_for_those_who_may(
+def test_approval_page_is_linked_for_users_who_may_approve(
     caller: CheckedClient,
 ) -> None:
     address = reverse("admin:mcp_bridge_toolsetting_waiting")
@@ -215,7 +215,7 @@ def test_the_page_that_approves_tools_is_one_click_away_for_those_who_may(
     assert ("1 on 0 off 0 waiting" in text, address in page) == (True, False)
 
 
-def test_tools_that_fail_stand_by_how_often_they_do(caller: CheckedClient) -> None:
+def test_failing_tools_are_sorted_by_failure_rate(caller: CheckedClient) -> None:
     for tool, failures, successes in (("often", 2, 1), ("seldom", 3, 97), ("never", 0, 2)):
         for outcome, count in (("failed", failures), ("succeeded", successes)):
             for _ in range(count):
@@ -251,7 +251,7 @@ def test_last_day_is_a_table_with_bars(caller: CheckedClient) -> None:
     assert [each for each in counts if any(map(int, each))] == [list("1114"), list("1000")]
 
 
-def test_each_number_of_the_last_day_leads_to_its_calls(caller: CheckedClient) -> None:
+def test_numbers_of_the_last_day_link_to_their_calls(caller: CheckedClient) -> None:
     record("a", "refused", error_code="unconfirmed", ago=timedelta(hours=2))
     record("a", "refused", error_code="forbidden", ago=timedelta(hours=2))
     administrator = Administrator()
@@ -260,7 +260,7 @@ def test_each_number_of_the_last_day_leads_to_its_calls(caller: CheckedClient) -
     assert [each.error_code for each in found] == ["unconfirmed"]
 
 
-def test_clients_are_seen_and_who_called_too_often(caller: CheckedClient) -> None:
+def test_clients_and_rate_limited_users_are_listed(caller: CheckedClient) -> None:
     record("a", client_name=f"Cursor{MARKER}", client_version="1.2")
     record("a", client_name="")
     record("a", "refused", error_code="throttled", times=40, user_name=f"eva{MARKER}")
@@ -270,14 +270,14 @@ def test_clients_are_seen_and_who_called_too_often(caller: CheckedClient) -> Non
     assert re.search(r"eva&lt;script.* a 40 times", section(text, "throttled"))
 
 
-def test_a_site_without_calls_says_how_to_begin(caller: CheckedClient, settings: Any) -> None:
+def test_site_without_calls_shows_first_steps(caller: CheckedClient, settings: Any) -> None:
     text = front(Administrator())
     assert "No calls yet. Connect a client to begin" in text
     settings.MCP_BRIDGE = {"AUDIT": None}
     assert "Calls are not recorded" in front(Administrator(username="other"))
 
 
-def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> None:
+def test_front_page_shows_how_to_connect_a_client(caller: CheckedClient) -> None:
     text = front(Administrator())
     assert '<pre tabindex="0">http://testserver/mcp</pre>' in text
     assert re.search(r"claude mcp add --transport http \S+ http://testserver/mcp", text)
@@ -285,7 +285,7 @@ def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> Non
     assert f'<a href="{reverse("admin:mcp_bridge_tokens_token_add")}">Issue a token</a>' in text
 
 
-def test_clients_log_in_where_they_can_and_no_token_is_for_the_user(
+def test_oauth_site_shows_login_and_not_tokens(
     caller: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUTHORIZATION_SERVERS": ["https://example.com"]}
@@ -294,13 +294,13 @@ def test_clients_log_in_where_they_can_and_no_token_is_for_the_user(
     assert ("TOKEN" in text, "Issue a token" in text) == (False, False)
 
 
-def test_the_front_page_lists_the_models_of_all_apps(caller: CheckedClient) -> None:
+def test_front_page_lists_the_models_of_all_apps(caller: CheckedClient) -> None:
     text = front(Administrator())
     for name in ("Tools", "Calls", "Pending calls", "Scopes", "Tokens"):
         assert re.search(rf"<th scope=\"row\"[^>]*>\s*<a href=\"[^\"]*\">{name}</a>", text), name
 
 
-def test_the_page_of_the_tokens_is_the_same(caller: CheckedClient) -> None:
+def test_app_page_of_the_tokens_is_the_front_page(caller: CheckedClient) -> None:
     address = reverse("admin:app_list", args=["mcp_bridge_tokens"])
     text = front(Administrator("view_token"), address=address)
     assert "claude mcp add" in text
@@ -316,7 +316,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("codename", PARTS)
-def test_a_person_sees_what_their_permissions_open(codename: str, caller: CheckedClient) -> None:
+def test_sections_depend_on_the_users_permissions(codename: str, caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
     record("a", "failed", user_name="eva")
     text = front(Administrator(codename))
@@ -326,7 +326,7 @@ def test_a_person_sees_what_their_permissions_open(codename: str, caller: Checke
     assert "Issue a token" not in text
 
 
-def test_a_tool_is_found_from_the_front_page(caller: CheckedClient) -> None:
+def test_tool_is_found_from_the_front_page(caller: CheckedClient) -> None:
     administrator = Administrator(VIEW)
     form = re.search(
         r'<form[^>]*action="([^"#]*)#result_list"[^>]*>(.*?)</form>', front(administrator), re.S
@@ -340,12 +340,12 @@ def test_a_tool_is_found_from_the_front_page(caller: CheckedClient) -> None:
     assert 'type="search"' not in front(Administrator(RECORDS, username="other"))
 
 
-def test_who_may_see_nothing_of_it_finds_no_page(caller: CheckedClient) -> None:
+def test_front_page_is_404_without_permissions(caller: CheckedClient) -> None:
     front(Administrator("view_group"), expected=404)
     front(Administrator("change_group", username="other"), expected=404)
 
 
-def test_whoever_is_not_signed_in_is_asked_to(caller: CheckedClient) -> None:
+def test_anonymous_user_is_redirected_to_the_login(caller: CheckedClient) -> None:
     administrator = Administrator()
     administrator.browser.logout()
     front(administrator, expected=302)
@@ -360,7 +360,7 @@ def test_opening_the_page_changes_nothing(caller: CheckedClient) -> None:
     assert PendingCall.objects.get().status == "waiting"
 
 
-def test_the_page_takes_few_queries(
+def test_front_page_takes_few_queries(
     caller: CheckedClient, django_assert_max_num_queries: Any
 ) -> None:
     administrator = Administrator(SEE, DECIDE, VIEW, CHANGE, RECORDS, "add_token", "view_scope")
@@ -373,7 +373,7 @@ def test_the_page_takes_few_queries(
         front(administrator)
 
 
-def test_nothing_in_the_page_is_inline(caller: CheckedClient) -> None:
+def test_page_has_no_inline_scripts_or_styles(caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
     record("a", "failed")
     text = front(Administrator())
@@ -394,7 +394,7 @@ def test_nothing_in_the_page_is_inline(caller: CheckedClient) -> None:
         "mcp_bridge_tokens_token_add",
     ],
 )
-def test_each_page_says_how_much_waits(page: str, caller: CheckedClient) -> None:
+def test_every_page_counts_pending_calls(page: str, caller: CheckedClient) -> None:
     administrator = Administrator()
     caller.call_tool("shout", {"word": "a"})
     text = administrator.browser.get(reverse(f"admin:{page}")).content.decode()
@@ -408,7 +408,7 @@ def test_each_page_says_how_much_waits(page: str, caller: CheckedClient) -> None
 
 
 @pytest.mark.parametrize("models", [[], [PendingCall], [ToolCallRecord]])
-def test_a_site_of_ones_own_shows_what_is_registered_there(
+def test_custom_site_shows_only_its_registered_models(
     models: list[Any], caller: CheckedClient, settings: Any
 ) -> None:
     own = {PendingCall: PendingCallAdmin, ToolCallRecord: ToolCallRecordAdmin}
@@ -442,7 +442,7 @@ def test_a_site_of_ones_own_shows_what_is_registered_there(
         (["view_group"], []),
     ],
 )
-def test_a_site_can_have_one_section_of_all_models(
+def test_site_can_have_one_section_for_all_models(
     codenames: list[str], names: list[str], caller: CheckedClient, settings: Any
 ) -> None:
     from mcp_bridge.ext.admin_site import OneSection
@@ -460,7 +460,7 @@ def test_a_site_can_have_one_section_of_all_models(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_admin_opens_before_the_tables_are_there(caller: CheckedClient) -> None:
+def test_admin_opens_before_migrate(caller: CheckedClient) -> None:
     administrator = Administrator()
     with connection.schema_editor() as editor:
         editor.alter_db_table(PendingCall, PendingCall._meta.db_table, "elsewhere")
@@ -472,7 +472,7 @@ def test_the_admin_opens_before_the_tables_are_there(caller: CheckedClient) -> N
 
 
 @pytest.mark.parametrize("uses", [True, False])
-def test_the_page_and_those_it_leads_to_open_with_and_without_time_zones(
+def test_linked_pages_open_with_and_without_time_zones(
     uses: bool, caller: CheckedClient, settings: Any
 ) -> None:
     settings.USE_TZ = uses
@@ -499,7 +499,7 @@ def test_the_page_and_those_it_leads_to_open_with_and_without_time_zones(
 
 
 @pytest.mark.parametrize("language", ["de", "ar"])
-def test_the_page_is_shown_in_other_languages(language: str, caller: CheckedClient) -> None:
+def test_front_page_is_translated(language: str, caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
     record("a", "failed")
     with override_settings(LANGUAGE_CODE=language):

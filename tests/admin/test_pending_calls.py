@@ -60,7 +60,7 @@ def page(
     return text
 
 
-def test_what_waits_is_listed_read_and_approved(
+def test_pending_call_is_listed_and_approved(
     caller: CheckedClient, pending: PendingCall
 ) -> None:
     administrator = Administrator(SEE, DECIDE)
@@ -83,7 +83,7 @@ def test_what_waits_is_listed_read_and_approved(
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
 
 
-def test_the_list_of_tools_says_that_calls_wait(
+def test_tool_list_links_to_pending_calls(
     caller: CheckedClient, pending: PendingCall
 ) -> None:
     administrator = Administrator(VIEW, SEE)
@@ -94,7 +94,7 @@ def test_the_list_of_tools_says_that_calls_wait(
     assert "call waits" not in administrator.get("changelist")
 
 
-def test_a_refusal_takes_a_reason_that_the_caller_reads(
+def test_refusal_requires_a_reason_for_the_caller(
     caller: CheckedClient, pending: PendingCall
 ) -> None:
     administrator = Administrator(SEE, DECIDE)
@@ -109,13 +109,13 @@ def test_a_refusal_takes_a_reason_that_the_caller_reads(
     assert "Refused: Too loud." in LogEntry.objects.get().get_change_message()
 
 
-def test_a_reason_is_kept_as_any_database_takes_it(pending: PendingCall) -> None:
+def test_reason_is_cleaned_and_truncated_for_any_database(pending: PendingCall) -> None:
     page(Administrator(SEE, DECIDE), pending, _refuse="1", reason=f" \0{'x' * 3_000}")
     pending.refresh_from_db()
     assert pending.reason == "\ufffd" + "x" * 1_998
 
 
-def test_nothing_is_decided_by_a_link(pending: PendingCall) -> None:
+def test_get_request_does_not_decide(pending: PendingCall) -> None:
     administrator = Administrator()
     address = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
     for verb in ("get", "head", "options"):
@@ -126,7 +126,7 @@ def test_nothing_is_decided_by_a_link(pending: PendingCall) -> None:
     assert (pending.status, LogEntry.objects.count()) == ("waiting", 0)
 
 
-def test_who_is_no_longer_on_the_staff_decides_nothing(pending: PendingCall) -> None:
+def test_former_staff_cannot_decide(pending: PendingCall) -> None:
     address = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
     for gone in ("is_active", "is_staff"):
         administrator = Administrator(SEE, DECIDE, username=gone)
@@ -137,7 +137,7 @@ def test_who_is_no_longer_on_the_staff_decides_nothing(pending: PendingCall) -> 
     assert pending.status == "waiting"
 
 
-def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes(
+def test_own_call_can_be_approved_unless_four_eyes(
     caller: CheckedClient, settings: Any
 ) -> None:
     administrator = Administrator(SEE, DECIDE)
@@ -160,7 +160,7 @@ def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes
     assert "The call was refused" in page(administrator, pending, _refuse="1", reason="Never mind.")
 
 
-def test_who_may_do_what(pending: PendingCall) -> None:
+def test_pages_require_permissions_and_csrf_token(pending: PendingCall) -> None:
     viewer = Administrator(SEE, username="viewer")
     assert "_approve" not in page(viewer, pending)
     page(viewer, pending, expected=403, _approve="1")
@@ -179,7 +179,7 @@ def test_who_may_do_what(pending: PendingCall) -> None:
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
-def test_what_has_changed_is_not_approved(change: dict[str, Any], pending: PendingCall) -> None:
+def test_call_of_a_changed_tool_is_not_approved(change: dict[str, Any], pending: PendingCall) -> None:
     set_tool("shout", **change)
     administrator = Administrator(SEE, DECIDE)
     assert "This call cannot be approved" in page(administrator, pending)
@@ -191,7 +191,7 @@ def test_what_has_changed_is_not_approved(change: dict[str, Any], pending: Pendi
     assert pending.status == "refused"
 
 
-def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) -> None:
+def test_trial_is_confirmed_by_its_user(caller: CheckedClient) -> None:
     administrator = Administrator()
     administrator.get("changelist")
     tried = row("shout").pk
@@ -204,7 +204,7 @@ def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) 
     assert set(statuses) == {("done", administrator.user.pk, administrator.user.pk)}
 
 
-def test_a_trial_is_not_held_up_by_a_decision_whose_time_is_over(caller: CheckedClient) -> None:
+def test_expired_approval_does_not_block_a_trial(caller: CheckedClient) -> None:
     administrator = Administrator()
     administrator.get("changelist")
     client = CheckedClient(user=administrator.user)
@@ -215,7 +215,7 @@ def test_a_trial_is_not_held_up_by_a_decision_whose_time_is_over(caller: Checked
     assert CALLS == ["a"]
 
 
-def test_a_trial_waits_for_another_person_where_the_site_wants_it(
+def test_trial_is_pending_under_four_eyes(
     caller: CheckedClient, settings: Any
 ) -> None:
     administrator = Administrator()
@@ -226,7 +226,7 @@ def test_a_trial_waits_for_another_person_where_the_site_wants_it(
     assert (CALLS, PendingCall.objects.get().status) == ([], "waiting")
 
 
-def test_a_trial_with_wrong_arguments_leaves_nothing_to_approve(settings: Any) -> None:
+def test_trial_with_invalid_arguments_is_not_queued(settings: Any) -> None:
     def whisper(word: Annotated[str, Field(max_length=3)]) -> str:
         """Whisper a word."""
         raise AssertionError
@@ -239,7 +239,7 @@ def test_a_trial_with_wrong_arguments_leaves_nothing_to_approve(settings: Any) -
     assert not PendingCall.objects.exists()
 
 
-def test_a_refusal_holds_in_a_trial(caller: CheckedClient, pending: PendingCall) -> None:
+def test_refusal_also_applies_to_a_trial(caller: CheckedClient, pending: PendingCall) -> None:
     administrator = Administrator()
     PendingCall.objects.all().delete()
     CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})

@@ -32,7 +32,7 @@ def one(**block: Any) -> Page:
     return render("result", shown=shown({"content": [block]}))
 
 
-def test_every_block_of_a_tool_is_shown(show: Any) -> None:
+def test_every_content_block_is_shown(show: Any) -> None:
     html = {kind: show(kind)[1].html for kind in ("text", "embedded", "blob", "result", "error")}
     assert "<pre>words</pre>" in html["text"]
     assert "test://a" in html["embedded"]
@@ -80,7 +80,7 @@ def test_every_block_of_a_tool_is_shown(show: Any) -> None:
     ],
     ids=lambda value: label(value)[:60],
 )
-def test_nothing_that_a_tool_sends_is_run_or_fetched(block: dict[str, Any], note: str) -> None:
+def test_tool_output_is_not_run_or_fetched(block: dict[str, Any], note: str) -> None:
     page = one(**block)
     assert not page.all("img", "audio", "a", "script", "b")
     assert note in page.html
@@ -98,12 +98,12 @@ def test_nothing_that_a_tool_sends_is_run_or_fetched(block: dict[str, Any], note
     ],
     ids=lambda value: label(value)[:30],
 )
-def test_text_that_is_json_is_laid_out(text: str, pretty: str) -> None:
+def test_json_text_is_indented(text: str, pretty: str) -> None:
     (block,) = shown({"content": [{"type": "text", "text": text}]}).blocks
     assert block.text == pretty
 
 
-def test_structured_content_is_folded_where_the_text_says_the_same() -> None:
+def test_structured_content_equal_to_the_text_is_folded() -> None:
     def folded(text: str, structured: bytes) -> bool:
         written = CallToolResult(content=[TextContent(text)], structured=structured)
         result = shown(written.to_json(LATEST))
@@ -117,5 +117,5 @@ def test_structured_content_is_folded_where_the_text_says_the_same() -> None:
     assert not folded("other", b'{"result":"word"}')
 
 
-def test_a_result_without_content_says_so() -> None:
+def test_empty_result_is_labelled() -> None:
     assert "The result is empty." in render("result", shown=shown(b'{"content":[]}')).html

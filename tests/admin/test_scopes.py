@@ -62,7 +62,7 @@ def in_one_line(text: str) -> str:
 # A tool's page.
 
 
-def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
+def test_admin_scopes_are_added_to_code_scopes(administrator: Administrator) -> None:
     before = in_one_line(administrator.get("change", row("alpha").pk))
     assert "Scopes required of OAuth clients read Rate" in before
     generation = Generation.current()
@@ -78,26 +78,26 @@ def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administra
 
 
 @pytest.mark.parametrize("scopes", ['a"b', "a  b", "a\\b", "é", MARKER.replace(">", '"')])
-def test_what_is_no_scope_is_refused(administrator: Administrator, scopes: str) -> None:
+def test_invalid_scopes_are_refused(administrator: Administrator, scopes: str) -> None:
     text = administrator.save("alpha", enabled="on", scopes=scopes)
     assert "Write names with one space between them" in text
     assert row("alpha").scopes == ""
 
 
-def test_scopes_set_here_are_no_change_to_approve(administrator: Administrator) -> None:
+def test_admin_scopes_do_not_require_approval(administrator: Administrator) -> None:
     before = canonical_definition(served("alpha"))
     administrator.save("alpha", enabled="on", scopes="write")
     assert canonical_definition(served("alpha")) == before
     assert "No tools are pending approval." in administrator.get("changelist")
 
 
-def test_what_a_user_sees_stays_as_it_was(administrator: Administrator) -> None:
+def test_admin_scopes_do_not_affect_the_preview(administrator: Administrator) -> None:
     administrator.save("alpha", enabled="on", scopes="write other")
     page = administrator.get("sees", user=administrator.user.pk)
     assert "administrator sees 2 tools" in page
 
 
-def test_who_may_only_look_sets_no_scopes(administrator: Administrator) -> None:
+def test_viewer_cannot_set_scopes(administrator: Administrator) -> None:
     reader = Administrator(VIEW, username="reader")
     reader.save("alpha", expected=403, scopes="write")
     assert row("alpha").scopes == ""
@@ -123,7 +123,7 @@ def at(page: str, *args: Any) -> str:
     return reverse(f"admin:mcp_bridge_scope_{page}", args=args)
 
 
-def test_the_list_has_every_scope_with_the_tools_that_need_it(
+def test_list_shows_each_scope_with_its_tools(
     administrator: Administrator,
 ) -> None:
     Scope.objects.create(name="write", description="Change things & more")
@@ -139,7 +139,7 @@ def test_the_list_has_every_scope_with_the_tools_that_need_it(
     assert "?name=read&amp;description=Read%20%3Cscript%3Ealert%281%29%3C%2Fscript%3E" in others
 
 
-def test_words_are_added_and_changed_but_not_the_name(administrator: Administrator) -> None:
+def test_description_can_be_changed_but_not_the_name(administrator: Administrator) -> None:
     browser = administrator.browser
     form = browser.get(at("add"), {"name": "read", "description": "Look"}).content.decode()
     assert 'value="read"' in form
@@ -154,13 +154,13 @@ def test_words_are_added_and_changed_but_not_the_name(administrator: Administrat
 
 
 @pytest.mark.parametrize("name", ["a b", 'a"', "é", "a\\"])
-def test_a_scope_has_one_name(administrator: Administrator, name: str) -> None:
+def test_scope_name_is_unique(administrator: Administrator, name: str) -> None:
     response = administrator.browser.post(at("add"), {"name": name, "description": "x"})
     assert "Write one name" in response.content.decode()
     assert not Scope.objects.exists()
 
 
-def test_deleting_takes_the_words_alone_and_says_so(administrator: Administrator) -> None:
+def test_deleting_removes_only_the_description(administrator: Administrator) -> None:
     scope = Scope.objects.create(name="read", description="Look")
     idle = Scope.objects.create(name="idle", description="Nothing")
     page = in_one_line(administrator.browser.get(at("delete", scope.pk)).content.decode())
@@ -173,7 +173,7 @@ def test_deleting_takes_the_words_alone_and_says_so(administrator: Administrator
     assert "delete_selected" not in administrator.browser.get(at("changelist")).content.decode()
 
 
-def test_words_take_permissions_of_their_own(administrator: Administrator) -> None:
+def test_descriptions_require_scope_permissions(administrator: Administrator) -> None:
     scope = Scope.objects.create(name="read", description="Look")
     outsider = Administrator(VIEW, CHANGE, username="outsider")
     for address in (at("changelist"), at("add"), at("change", scope.pk), at("delete", scope.pk)):
@@ -185,7 +185,7 @@ def test_words_take_permissions_of_their_own(administrator: Administrator) -> No
     assert Scope.objects.get() == scope
 
 
-def test_the_pages_cost_the_same_however_many_scopes_there_are(settings: Any) -> None:
+def test_query_count_is_independent_of_scope_count(settings: Any) -> None:
     # On a busy machine a page takes longer than what is known holds, which is a query more.
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     ToolSetting.objects.all().delete()
@@ -222,7 +222,7 @@ def named(name: str) -> Any:
     return function
 
 
-def test_a_tool_that_needs_a_scope_is_no_longer_open_to_everybody(settings: Any) -> None:
+def test_tool_with_a_scope_is_not_open_to_everyone(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     serve_tools(settings, alpha, public=True)
     administrator = Administrator()

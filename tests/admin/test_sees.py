@@ -69,7 +69,7 @@ def test_users_and_groups_are_found_by_name(administrator: Administrator) -> Non
         assert " sees " not in administrator.get("sees", **query).partition("content-main")[2]
 
 
-def test_all_that_is_missing_is_named_at_once(administrator: Administrator) -> None:
+def test_all_missing_permissions_are_named_at_once(administrator: Administrator) -> None:
     ada = get_user_model().objects.create_user("ada")
     press, desk = Group.objects.create(name="press"), Group.objects.create(name="desk")
     administrator.get("changelist")
@@ -87,7 +87,7 @@ def test_all_that_is_missing_is_named_at_once(administrator: Administrator) -> N
     assert "Requires login." in administrator.get("sees", nobody=1)
 
 
-def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
+def test_custom_access_policy_is_a_reason(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
     serve_tools(settings, alpha)
     administrator = Administrator()
@@ -99,7 +99,7 @@ FURTHER = "The site's own policy (ACCESS_POLICY) may refuse some."
 ASKED = "The site's own policy (ACCESS_POLICY) applies to users"
 
 
-def test_a_policy_of_the_sites_own_may_refuse_members_of_a_group(settings: Any) -> None:
+def test_custom_access_policy_may_refuse_group_members(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
     ToolSetting.objects.all().delete()
     serve_tools(settings, alpha)
@@ -115,7 +115,7 @@ def test_a_policy_of_the_sites_own_may_refuse_members_of_a_group(settings: Any) 
     assert FURTHER not in administrator.get("sees", group=press.pk)
 
 
-def test_both_the_tools_own_rule_and_the_sites_may_refuse_members(settings: Any) -> None:
+def test_tool_rule_and_access_policy_may_refuse_members(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
     server = RpcServer(register_system_procedures=False)
     server.register_procedure(mcp_tool(alpha), auth=lambda request: True)
@@ -125,7 +125,7 @@ def test_both_the_tools_own_rule_and_the_sites_may_refuse_members(settings: Any)
     assert f"<td>{own} {FURTHER}</td>" in Administrator().get("sees", group=press.pk)
 
 
-def test_without_a_policy_of_the_sites_own_nothing_more_decides(
+def test_default_access_policy_is_not_mentioned(
     administrator: Administrator,
 ) -> None:
     press = Group.objects.create(name="press")
@@ -142,7 +142,7 @@ CAN = {
 }
 
 
-def test_permissions_of_django_are_named_in_the_readers_language(
+def test_django_permissions_are_named_in_the_readers_language(
     administrator: Administrator, tmp_path: Path
 ) -> None:
     """A name that a site has given one itself stays as it is."""
@@ -167,7 +167,7 @@ def test_permissions_of_django_are_named_in_the_readers_language(
             assert "Can add" not in text
 
 
-def test_what_is_missing_to_decide_is_named_in_the_readers_language(
+def test_permission_to_decide_is_named_in_the_readers_language(
     administrator: Administrator, tmp_path: Path
 ) -> None:
     administrator.get("changelist")
@@ -183,19 +183,19 @@ def test_what_is_missing_to_decide_is_named_in_the_readers_language(
         assert "Darf wartender Aufruf ändern" in text
 
 
-def test_tools_that_are_gone_are_not_listed(administrator: Administrator) -> None:
+def test_removed_tools_are_not_listed(administrator: Administrator) -> None:
     ToolSetting.objects.create(name="was_here")
     assert "was_here" not in administrator.get("sees", user=administrator.user.pk)
 
 
-def test_a_permission_that_is_not_there_is_called_by_its_name(settings: Any) -> None:
+def test_missing_permission_row_is_shown_as_its_codename(settings: Any) -> None:
     serve_tools(settings, alpha, permissions=["auth.nothing"])
     administrator = Administrator(VIEW, "view_user")
     text = administrator.get("sees", user=administrator.user.pk)
     assert "Lacks “auth.nothing”." in text
 
 
-def test_three_hundred_tools_of_three_hundred_rules_take_few_queries(settings: Any) -> None:
+def test_many_tools_with_different_rules_take_few_queries(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     wanted = Permission.objects.select_related("content_type")
     names = [f"{each.content_type.app_label}.{each.codename}" for each in wanted]

@@ -90,7 +90,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     assert "The site has 3 tools. Disabled: 0. Removed: 0." in page
 
 
-def test_each_status_is_said_and_filtered(settings: Any) -> None:
+def test_status_is_shown_and_filtered(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_tools(settings, alpha, beta, gamma, confirm=True, read_only=True)
@@ -148,7 +148,7 @@ def fingerprint_on(administrator: Administrator, name: str) -> str:
         (" ", ["alpha", "beta", "gamma"]),
     ],
 )
-def test_search_reads_what_models_read(
+def test_search_covers_the_texts_sent_to_models(
     administrator: Administrator, term: str, names: list[str]
 ) -> None:
     administrator.get("changelist")
@@ -157,7 +157,7 @@ def test_search_reads_what_models_read(
     assert [each.name for each in administrator.response.context["cl"].result_list] == names
 
 
-def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator) -> None:
+def test_cleared_checkbox_disables_and_is_logged(administrator: Administrator) -> None:
     client = MCPClient(user=administrator.user)
     administrator.get("changelist")
     page = administrator.tick(alpha=False)
@@ -170,7 +170,7 @@ def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator)
     assert len(client.list_tools()) == 3
 
 
-def test_several_are_switched_at_once(administrator: Administrator) -> None:
+def test_several_tools_are_switched_at_once(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.act("switch_off", "alpha", "beta")
     assert "2 tools were disabled." in page
@@ -188,7 +188,7 @@ def test_several_are_switched_at_once(administrator: Administrator) -> None:
     assert offered == ["switch_on", "switch_off"]
 
 
-def test_who_may_only_look_changes_nothing(site: Any) -> None:
+def test_viewer_cannot_change_tools(site: Any) -> None:
     Administrator(username="root").get("changelist")
     reader = Administrator(VIEW)
     page = reader.get("changelist")
@@ -203,7 +203,7 @@ def test_who_may_only_look_changes_nothing(site: Any) -> None:
     assert not LogEntry.objects.exists()
 
 
-def test_others_are_refused_everywhere(site: Any) -> None:
+def test_pages_are_refused_without_permissions(site: Any) -> None:
     Administrator(username="root").get("changelist")
     key = row("alpha").pk
     outsider = Administrator("view_group")
@@ -222,7 +222,7 @@ def test_others_are_refused_everywhere(site: Any) -> None:
         assert outsider.browser.get(address(page, *args)).url.startswith("/admin/login/")
 
 
-def test_nothing_is_added_and_only_what_is_gone_deleted(administrator: Administrator) -> None:
+def test_only_removed_tools_can_be_deleted(administrator: Administrator) -> None:
     administrator.get("changelist")
     with pytest.raises(NoReverseMatch):
         address("nothing")
@@ -236,7 +236,7 @@ def test_nothing_is_added_and_only_what_is_gone_deleted(administrator: Administr
     Administrator(VIEW, CHANGE, username="other").get("delete", kept.pk, expected=403)
 
 
-def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> None:
+def test_query_count_is_independent_of_tool_count(settings: Any) -> None:
     # On a busy machine a page takes longer than what is known holds, which is a query more.
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     ToolSetting.objects.all().delete()
@@ -277,7 +277,7 @@ def switch(administrator: Administrator, name: str, on: bool, expected: int = 20
     return administrator.response.json() if expected == 200 else None  # type: ignore[attr-defined]
 
 
-def test_switch_works_at_once_and_names_the_users(administrator: Administrator) -> None:
+def test_switch_takes_effect_at_once_and_names_the_users(administrator: Administrator) -> None:
     client = MCPClient(user=administrator.user)
     page = administrator.get("changelist")
     assert f'data-mcp-switch="{row("alpha").pk}/switch/"' in page
@@ -309,7 +309,7 @@ def test_switch_warns_of_a_tool_without_users(administrator: Administrator) -> N
     assert told["message"] == "“was_here” is enabled, but not available: no longer exists."
 
 
-def test_switching_takes_a_post_the_permission_and_a_csrf_token(site: Any) -> None:
+def test_switching_requires_post_permission_and_csrf_token(site: Any) -> None:
     administrator = Administrator(username="root")
     administrator.get("changelist")
     key = row("alpha").pk
@@ -334,7 +334,7 @@ def beta_too() -> str:
     return ""
 
 
-def test_tools_stand_in_groups_unless_a_column_is_chosen(
+def test_tools_are_grouped_unless_a_column_is_chosen(
     administrator: Administrator, settings: Any
 ) -> None:
     def groups(**query: Any) -> list[tuple[str, list[str]]]:
@@ -365,7 +365,7 @@ def test_tools_stand_in_groups_unless_a_column_is_chosen(
     assert page.count('<tr class="mcp-group">') == 3
 
 
-def test_the_list_is_sorted_by_calls(administrator: Administrator) -> None:
+def test_list_is_sorted_by_calls(administrator: Administrator) -> None:
     administrator.get("changelist")
     client = MCPClient(user=administrator.user)
     for name in ("beta", "beta", "alpha"):
@@ -376,7 +376,7 @@ def test_the_list_is_sorted_by_calls(administrator: Administrator) -> None:
     assert cells(page, "beta")["calls"].replace("\xa0", " ") == "2 calls · 0 minutes ago"
 
 
-def test_what_administrators_have_limited_is_said(administrator: Administrator) -> None:
+def test_limits_set_in_the_admin_are_shown(administrator: Administrator) -> None:
     administrator.get("changelist")
     editors, authors = (Group.objects.create(name=name) for name in ("Editors", "Authors"))
     administrator.user.groups.add(editors)
@@ -402,7 +402,7 @@ def test_what_administrators_have_limited_is_said(administrator: Administrator) 
         ({"read_only": True, "public": True}, "read-only public"),
     ],
 )
-def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) -> None:
+def test_badges_show_the_tools_hints(settings: Any, options: Any, badges: str) -> None:
     ToolSetting.objects.all().delete()
     serve_tools(settings, gamma, **options)
     page = Administrator().get("changelist")
@@ -426,7 +426,7 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
         ),
     ],
 )
-def test_a_tool_of_everybody_or_nobody_has_a_warning(
+def test_tool_open_to_all_or_none_has_a_warning(
     settings: Any, options: dict[str, Any], sentence: str
 ) -> None:
     ToolSetting.objects.all().delete()

@@ -67,7 +67,7 @@ def listed(administrator: Administrator) -> list[dict[str, Any]]:
     return MCPClient(user=administrator.user).list_tools()
 
 
-def test_the_page_shows_what_a_model_sees(administrator: Administrator) -> None:
+def test_page_shows_the_definition_sent_to_models(administrator: Administrator) -> None:
     text = administrator.get("change", row("wipe").pk)
     assert f"Wipe a folder {ESCAPED}.\n\nAsk first.</pre>" in text
     assert MARKER not in text
@@ -80,7 +80,7 @@ def test_the_page_shows_what_a_model_sees(administrator: Administrator) -> None:
     assert "&quot;maxLength&quot;: 20" in text
 
 
-def test_who_may_not_view_users_reads_no_names(administrator: Administrator) -> None:
+def test_user_names_require_the_view_user_permission(administrator: Administrator) -> None:
     reader = Administrator(VIEW, username="reader")
     text = page(reader)
     assert "every user (2 people)" in text
@@ -88,7 +88,7 @@ def test_who_may_not_view_users_reads_no_names(administrator: Administrator) -> 
     assert 'name="_save"' not in text
 
 
-def test_a_tool_is_limited_to_groups(administrator: Administrator) -> None:
+def test_tool_is_restricted_to_groups(administrator: Administrator) -> None:
     group = Group.objects.create(name="press")
     text = administrator.save("wipe", enabled="on", groups=[group.pk])
     assert "“Only for groups” is not. Select it" in text
@@ -103,7 +103,7 @@ def test_a_tool_is_limited_to_groups(administrator: Administrator) -> None:
     )
 
 
-def test_other_words_are_what_models_read(administrator: Administrator) -> None:
+def test_models_receive_the_texts_set_in_the_admin(administrator: Administrator) -> None:
     administrator.save("wipe", enabled="on", title="Clean", description=f"{MARKER} Cleans.")
     (definition,) = listed(administrator)
     assert (definition["title"], definition["description"]) == ("Clean", f"{MARKER} Cleans.")
@@ -113,7 +113,7 @@ def test_other_words_are_what_models_read(administrator: Administrator) -> None:
     assert MARKER not in text
 
 
-def test_saving_undoes_no_approval_written_in_between(
+def test_saving_keeps_a_concurrent_approval(
     administrator: Administrator, settings: Any
 ) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
@@ -122,7 +122,7 @@ def test_saving_undoes_no_approval_written_in_between(
     assert (row("wipe").fingerprint, row("wipe").note) == (before, "Noted.")
 
 
-def test_a_change_is_read_and_approved(administrator: Administrator, settings: Any) -> None:
+def test_changed_definition_is_shown_and_approved(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert listed(administrator) == []
     assert "1 tool is pending approval." in administrator.get("changelist")
@@ -146,7 +146,7 @@ def test_a_change_is_read_and_approved(administrator: Administrator, settings: A
     assert "0 tools were approved." in again
 
 
-def test_what_was_not_read_is_not_approved(administrator: Administrator, settings: Any) -> None:
+def test_unshown_definition_is_not_approved(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     read = shown_fingerprint(page(administrator))
     serve_tools(settings, wipe_none, **CONFIRMED)
@@ -159,7 +159,7 @@ def test_what_was_not_read_is_not_approved(administrator: Administrator, setting
     assert len(listed(administrator)) == 1
 
 
-def test_approving_takes_the_permission_to_change_a_post_and_a_csrf_token(
+def test_approving_requires_permission_post_and_csrf_token(
     administrator: Administrator, settings: Any
 ) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
@@ -195,7 +195,7 @@ def test_new_tool_shows_its_whole_definition(settings: Any) -> None:
     assert "“wipe” is disabled." in text
 
 
-def test_under_debug_a_changed_tool_is_served_and_that_is_said(
+def test_changed_tool_is_served_with_notice_under_debug(
     administrator: Administrator, settings: Any
 ) -> None:
     settings.DEBUG = True
@@ -205,7 +205,7 @@ def test_under_debug_a_changed_tool_is_served_and_that_is_said(
     assert "otherwise it would be withheld" in page(administrator)
 
 
-def test_the_front_page_counts_the_tools_to_which_it_leads(
+def test_front_page_counts_match_the_linked_lists(
     administrator: Administrator, settings: Any
 ) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
@@ -218,7 +218,7 @@ def test_the_front_page_counts_the_tools_to_which_it_leads(
         assert context.context["cl"].result_count == number
 
 
-def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
+def test_removed_tool_has_a_page(administrator: Administrator) -> None:
     gone = ToolSetting.objects.create(name="was_here", description=MARKER)
     text = administrator.get("change", gone.pk)
     assert "no longer exists" in text
@@ -255,7 +255,7 @@ def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
         ({"x": {"x-own": {"y": 1}}}, {"x": {"x-own": {"y": 2}}}, "parameter x: x-own.y", "1", "2"),
     ],
 )
-def test_a_change_is_described_in_words(
+def test_change_is_described_in_words(
     old: Any, new: Any, what: str, before: str | None, now: str | None
 ) -> None:
     texts = [json.dumps({"inputSchema": {"properties": each}}) for each in (old, new)]
@@ -295,7 +295,7 @@ def types_changed(old: Any, new: Any) -> list[Change]:
         (["annotations", "readOnlyHint"], "hint: read-only"),
     ],
 )
-def test_a_place_is_described_in_words(path: list[str], what: str) -> None:
+def test_path_of_a_change_is_described_in_words(path: list[str], what: str) -> None:
     old: Any = 1
     new: Any = 2
     for name in reversed(path):
@@ -321,7 +321,7 @@ def test_long_texts_are_compared_quickly(size: int) -> None:
     assert all(piece.marked for piece in change.now) is (size > 10)
 
 
-def test_a_rate_is_set_and_must_be_one(administrator: Administrator) -> None:
+def test_rate_is_validated_and_saved(administrator: Administrator) -> None:
     text = administrator.save("wipe", enabled="on", rate="5 a minute")
     assert "Enter a number, a slash and s, min, hour or day, such as 20/min." in text
     assert row("wipe").rate == ""
@@ -331,7 +331,7 @@ def test_a_rate_is_set_and_must_be_one(administrator: Administrator) -> None:
     assert entry.get_change_message() == "Rate: none → “5/min”"
 
 
-def test_the_page_begins_with_what_the_tool_does_and_who_can_use_it(
+def test_page_begins_with_effect_and_audience(
     administrator: Administrator,
 ) -> None:
     text = page(administrator)
@@ -349,7 +349,7 @@ def test_the_page_begins_with_what_the_tool_does_and_who_can_use_it(
     assert "Rate no limit" in re.sub(r"\s+", " ", about)
 
 
-def test_what_the_code_asks_first_is_ticked_and_locked(
+def test_confirmation_required_by_code_is_checked_and_locked(
     administrator: Administrator, settings: Any
 ) -> None:
     def tick() -> str:
@@ -373,7 +373,7 @@ def test_what_the_code_asks_first_is_ticked_and_locked(
     assert row("wipe").confirm
 
 
-def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any) -> None:
+def test_effective_rate_is_shown(administrator: Administrator, settings: Any) -> None:
     def rate() -> str:
         (found,) = re.findall(r"<dt>Rate</dt> <dd>(.*?)</dd>", page(administrator))
         return str(found)
@@ -389,7 +389,7 @@ def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any
     assert rate() == "none: every call fails, since the tool's rate is not configured"
 
 
-def test_a_decision_that_leaves_nobody_has_a_warning(administrator: Administrator) -> None:
+def test_saving_a_tool_without_users_has_a_warning(administrator: Administrator) -> None:
     text = administrator.save("wipe", enabled="on", restricted="on")
     sentence = "No one can use it: it is restricted to groups, but none is selected."
     assert f'<li class="warning">“wipe” is enabled for 0 people. {sentence}' in text
@@ -401,7 +401,7 @@ def test_a_decision_that_leaves_nobody_has_a_warning(administrator: Administrato
     assert "No one can use it" not in text
 
 
-def test_a_changed_hint_is_a_sentence() -> None:
+def test_changed_hint_is_described_in_a_sentence() -> None:
     old, new = (
         json.dumps({"annotations": {"readOnlyHint": each, "destructiveHint": not each}})
         for each in (True, False)

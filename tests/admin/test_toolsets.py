@@ -53,7 +53,7 @@ def lengths(page: str) -> list[str]:
     return re.findall(r"\S+: \d+ enabled, about \d+ tokens", text)
 
 
-def test_the_list_says_what_each_list_of_tools_takes(administrator: Administrator) -> None:
+def test_list_shows_the_size_of_each_toolset(administrator: Administrator) -> None:
     set_tool("order_send", enabled=False)
     page = administrator.get("changelist")
     assert lengths(page) == [
@@ -64,7 +64,7 @@ def test_the_list_says_what_each_list_of_tools_takes(administrator: Administrato
     assert "Some clients reject so many tools, and models choose less well among them" not in page
 
 
-def test_a_list_that_is_too_long_is_warned_of(
+def test_oversized_toolset_has_a_warning(
     administrator: Administrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(definitions, "MOST_TOOLS", 2)
@@ -76,7 +76,7 @@ def test_a_list_that_is_too_long_is_warned_of(
     )
 
 
-def test_with_a_default_toolset_the_list_of_all_tools_is_nobodys(settings: Any) -> None:
+def test_default_toolset_hides_the_size_of_all_tools(settings: Any) -> None:
     settings.MCP_BRIDGE = {"TOOLSETS": {"default": ["weather"]}}
     serve_tools(settings, order_list, weather)
     assert [text.partition(":")[0] for text in lengths(Administrator().get("changelist"))] == [
@@ -84,7 +84,7 @@ def test_with_a_default_toolset_the_list_of_all_tools_is_nobodys(settings: Any) 
     ]
 
 
-def test_the_list_can_be_filtered_by_toolset(administrator: Administrator) -> None:
+def test_list_is_filtered_by_toolset(administrator: Administrator) -> None:
     page = administrator.get("changelist", toolset="orders")
     assert re.findall(r'/change/[^"]*">(\w+)</a></th>', page) == ["order_list", "order_send"]
     assert "By toolset" in page
@@ -92,7 +92,7 @@ def test_the_list_can_be_filtered_by_toolset(administrator: Administrator) -> No
         assert "By toolset" not in administrator.get("changelist")
 
 
-def test_the_page_of_a_tool_says_what_it_takes(administrator: Administrator) -> None:
+def test_tool_page_shows_its_size(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.get("change", row("weather").pk)
     assert f"it uses about {tokens('weather')} tokens in each model request" in page

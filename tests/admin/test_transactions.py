@@ -80,14 +80,14 @@ def changes(administrator: Administrator, path: str, **data: Any) -> None:
     assert firsts[0][2] == "mcp_bridge_generation"
 
 
-def test_a_tools_page_begins_with_a_write(administrator: Administrator) -> None:
+def test_saving_a_tool_begins_with_a_write(administrator: Administrator) -> None:
     shown = administrator.shown("change", row("wipe").pk)
     page = address("change", row("wipe").pk)
     changes(administrator, page, _save="Save", note="Busy.", _revision=shown)
     assert not row("wipe").enabled
 
 
-def test_the_list_begins_with_a_write(administrator: Administrator) -> None:
+def test_saving_the_list_begins_with_a_write(administrator: Administrator) -> None:
     keys = [row(name).pk for name in ("spare", "wipe")]
     data = {"form-TOTAL_FORMS": 2, "form-INITIAL_FORMS": 2, "_save": "Save"}
     data |= {f"form-{number}-id": key for number, key in enumerate(keys)}
@@ -97,7 +97,7 @@ def test_the_list_begins_with_a_write(administrator: Administrator) -> None:
 
 
 @pytest.mark.parametrize("action", ["switch_off", "switch_on"])
-def test_an_action_begins_with_a_write(administrator: Administrator, action: str) -> None:
+def test_action_begins_with_a_write(administrator: Administrator, action: str) -> None:
     ToolSetting.objects.update(enabled=action == "switch_on")
     ToolSetting.objects.filter(name="spare").update(enabled=action != "switch_on")
     keys = list(ToolSetting.objects.values_list("pk", flat=True))
@@ -106,21 +106,21 @@ def test_an_action_begins_with_a_write(administrator: Administrator, action: str
     assert set(enabled) == {action == "switch_on"}
 
 
-def test_an_approval_begins_with_a_write(administrator: Administrator) -> None:
+def test_approval_begins_with_a_write(administrator: Administrator) -> None:
     ToolSetting.objects.update(fingerprint="another")
     given = fingerprint(canonical_definition(served("wipe")))
     changes(administrator, address("approve", row("wipe").pk), fingerprint=given)
     assert row("wipe").fingerprint == given
 
 
-def test_deleting_a_tool_that_is_gone_begins_with_a_write(administrator: Administrator) -> None:
+def test_deleting_a_removed_tool_begins_with_a_write(administrator: Administrator) -> None:
     gone = ToolSetting.objects.create(name="was_here")
     changes(administrator, address("delete", gone.pk), post="yes")
     assert not ToolSetting.objects.filter(name="was_here").exists()
 
 
 @pytest.mark.parametrize("decision", ["_approve", "_refuse"])
-def test_a_decision_on_a_call_begins_with_a_write(
+def test_deciding_a_call_begins_with_a_write(
     administrator: Administrator, decision: str
 ) -> None:
     pending = PendingCall.objects.get()
@@ -153,7 +153,7 @@ def test_new_tools_are_written_before_they_are_read(
     assert ToolSetting.objects.count() == 2
 
 
-def test_looking_and_failing_change_no_generation(administrator: Administrator) -> None:
+def test_generation_is_unchanged_by_reads_and_failed_posts(administrator: Administrator) -> None:
     before = Generation.current()
     key = row("wipe").pk
     administrator.get("changelist")

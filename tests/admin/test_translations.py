@@ -99,7 +99,7 @@ def placeholders(text: str) -> list[str]:
     return sorted(re.findall(r"%\(\w+\)[sd]|%[sd]|\{\w*\}", text))
 
 
-def test_functions_of_django_are_called_by_names_that_are_known() -> None:
+def test_imported_translation_functions_are_known_marks() -> None:
     names = {
         alias.name.removesuffix("_lazy")
         for file in PACKAGE.rglob("*.py")
@@ -111,7 +111,7 @@ def test_functions_of_django_are_called_by_names_that_are_known() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_catalogue_has_every_message_and_no_other(language: str) -> None:
+def test_catalogue_has_exactly_the_marked_messages(language: str) -> None:
     expected = marked()
     assert len(expected) > 300
     found = messages_in(catalogue(language))
@@ -121,7 +121,7 @@ def test_a_catalogue_has_every_message_and_no_other(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_catalogue_is_complete(language: str) -> None:
+def test_catalogue_is_complete(language: str) -> None:
     entries = catalogue(language)
     assert entries.metadata["Language"] == language
     assert not entries.obsolete_entries()
@@ -144,7 +144,7 @@ def test_translations_have_the_placeholders_of_their_messages(language: str) -> 
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_what_is_compiled_is_what_is_written(language: str) -> None:
+def test_compiled_catalogue_matches_its_source(language: str) -> None:
     entries = catalogue(language)
     with (PACKAGE / "locale" / language / "LC_MESSAGES" / "django.mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]

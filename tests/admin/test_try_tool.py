@@ -43,7 +43,7 @@ def attempt(administrator: Administrator, **data: Any) -> str:
     return administrator.post("try", row("shout").pk, **sent)
 
 
-def test_a_tool_is_called_as_oneself(settings: Any) -> None:
+def test_trial_calls_the_tool_as_the_current_user(settings: Any) -> None:
     administrator = opened(settings)
     text = administrator.get("try", row("shout").pk)
     assert "The tool runs as you, administrator" in text
@@ -55,7 +55,7 @@ def test_a_tool_is_called_as_oneself(settings: Any) -> None:
     assert MARKER not in text
 
 
-def test_who_may_look_may_try(settings: Any) -> None:
+def test_view_permission_is_enough_for_a_trial(settings: Any) -> None:
     opened(settings)
     attempt(Administrator(VIEW, username="reader"), word="a")
     assert CALLS == [("reader", "a", 1)]
@@ -69,14 +69,14 @@ def test_who_may_look_may_try(settings: Any) -> None:
         ({"word": "a", "times": MARKER}, "This is not a number."),
     ],
 )
-def test_what_goes_wrong_is_said(settings: Any, data: dict[str, str], answer: str) -> None:
+def test_failure_is_explained(settings: Any, data: dict[str, str], answer: str) -> None:
     text = attempt(opened(settings), **data)
     assert answer in text
     assert MARKER not in text
 
 
 @pytest.mark.parametrize("options", [{"destructive": True}, {"confirm": True}])
-def test_a_dangerous_tool_asks_first(settings: Any, options: dict[str, Any]) -> None:
+def test_destructive_tool_requires_confirmation(settings: Any, options: dict[str, Any]) -> None:
     administrator = opened(settings, **options)
     text = attempt(administrator, word=f'{MARKER}"\n', times="")
     assert "Run shout with these arguments?" in text
@@ -91,7 +91,7 @@ def test_a_dangerous_tool_asks_first(settings: Any, options: dict[str, Any]) -> 
     assert CALLS == [("administrator", "a", 1)]
 
 
-def test_a_tool_that_nobody_can_call_says_so(settings: Any) -> None:
+def test_disabled_tool_cannot_be_tried(settings: Any) -> None:
     administrator = opened(settings)
     ToolSetting.objects.update(enabled=False)
     text = administrator.get("try", row("shout").pk)
@@ -101,21 +101,21 @@ def test_a_tool_that_nobody_can_call_says_so(settings: Any) -> None:
     assert CALLS == []
 
 
-def test_a_tool_that_one_may_not_use_is_refused(settings: Any) -> None:
+def test_forbidden_tool_is_refused(settings: Any) -> None:
     opened(settings, permissions="auth.add_user")
     text = attempt(Administrator(VIEW, username="reader"), word="a")
     assert "Unknown tool: shout. The tool may be disabled" in text
     assert CALLS == []
 
 
-def test_trying_takes_a_csrf_token(settings: Any) -> None:
+def test_trial_requires_a_csrf_token(settings: Any) -> None:
     administrator = opened(settings)
     administrator.browser.handler.enforce_csrf_checks = True
     administrator.post("try", row("shout").pk, **{"arguments-word": "a"}, expected=403)
     assert CALLS == []
 
 
-def test_the_tools_are_seen_as_somebody(settings: Any) -> None:
+def test_tools_are_previewed_as_another_user(settings: Any) -> None:
     administrator = opened(settings, permissions="auth.add_user", title=MARKER)
     users = get_user_model().objects
     ada, adam = users.create_user("ada"), users.create_user("adam", is_active=False)
@@ -134,7 +134,7 @@ def test_the_tools_are_seen_as_somebody(settings: Any) -> None:
         assert " sees " not in administrator.get("sees", user=key).partition("content-main")[2]
 
 
-def test_seeing_takes_the_permission_to_view_users(settings: Any) -> None:
+def test_preview_requires_the_permission_to_view_users(settings: Any) -> None:
     opened(settings)
     ada = get_user_model().objects.create_user("ada")
     for name, codenames, status in (
@@ -146,7 +146,7 @@ def test_seeing_takes_the_permission_to_view_users(settings: Any) -> None:
         Administrator(*codenames, username=name).get("sees", expected=status, user=ada.pk)
 
 
-def test_many_users_are_not_all_named(settings: Any) -> None:
+def test_long_lists_of_users_are_truncated(settings: Any) -> None:
     administrator = opened(settings)
     users = get_user_model().objects
     users.bulk_create(users.model(username=f"user{number:02}") for number in range(25))

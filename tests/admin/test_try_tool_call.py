@@ -45,7 +45,7 @@ def tried(user: Any, name: str, /, **typed: str) -> Any:
     return outcome.result
 
 
-def test_a_filled_in_form_calls_the_tool(user: Any) -> None:
+def test_filled_in_form_calls_the_tool(user: Any) -> None:
     assert tried(user, "add", a="2", b="3")["structuredContent"] == {"result": 5}
     assert tried(user, "later", text="soon")["structuredContent"] == {"result": "soon"}
     tree = tried(user, "tree", root='{"value":1,"children":[{"value":2,"children":[]}]}')
@@ -56,12 +56,12 @@ def test_a_filled_in_form_calls_the_tool(user: Any) -> None:
     assert orders["structuredContent"] == {"result": ["open"]}
 
 
-def test_a_call_is_made_as_the_user_of_the_request(user: Any) -> None:
+def test_call_is_made_as_the_requests_user(user: Any) -> None:
     assert tried(user, "who")["structuredContent"]["user"] == "ada"
     assert tried(user, "for_ada", word="hers")["structuredContent"]["result"] == "hers: ada's own"
 
 
-def test_refused_arguments_come_back_at_their_fields(user: Any) -> None:
+def test_refused_arguments_are_errors_of_their_fields(user: Any) -> None:
     form = filled("tree", root='{"value": 1, "children": [{"value": "x"}]}')
     assert form.is_valid()
     outcome = call("tree", form.arguments(), post(user))
@@ -79,7 +79,7 @@ def test_refused_arguments_come_back_at_their_fields(user: Any) -> None:
     assert missing.errors == {"a": ["is required and was not sent"]}
 
 
-def test_a_tool_that_is_not_seen_is_not_called(user: Any) -> None:
+def test_hidden_tool_is_not_called(user: Any) -> None:
     for name in ("permitted", "for_nobody", "unmarked", "no such tool"):
         assert name not in [tool.name for tool in visible(user)]
         outcome = call(name, {}, post(user))
@@ -97,7 +97,7 @@ def test_a_tool_that_is_not_seen_is_not_called(user: Any) -> None:
 
 @pytest.mark.parametrize("atomic", [True, False])
 @pytest.mark.django_db(transaction=True)
-def test_what_a_failed_call_wrote_is_undone(monkeypatch: pytest.MonkeyPatch, atomic: bool) -> None:
+def test_failed_call_is_rolled_back(monkeypatch: pytest.MonkeyPatch, atomic: bool) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", not atomic)
     user = get_user_model().objects.create_user("ada")
     with transaction.atomic() if atomic else nullcontext():
@@ -107,7 +107,7 @@ def test_what_a_failed_call_wrote_is_undone(monkeypatch: pytest.MonkeyPatch, ato
     assert [each.name for each in Group.objects.all()] == ["before"]
 
 
-def test_a_coroutine_function_runs_under_a_synchronous_view(settings: Any, user: Any) -> None:
+def test_coroutine_function_runs_under_a_synchronous_view(settings: Any, user: Any) -> None:
     async def find(name: str) -> int:
         """Count the users of a name."""
         if name == "nobody":
@@ -120,7 +120,7 @@ def test_a_coroutine_function_runs_under_a_synchronous_view(settings: Any, user:
 
 
 @pytest.mark.django_db
-def test_what_a_user_sees_is_what_the_user_is_listed(user: Any) -> None:
+def test_preview_matches_the_users_tool_list(user: Any) -> None:
     other = get_user_model().objects.create_user("bob")
     other.user_permissions.set(Permission.objects.filter(codename="add_user"))
     gone = get_user_model().objects.create_user("gone", is_active=False)
@@ -134,7 +134,7 @@ def test_what_a_user_sees_is_what_the_user_is_listed(user: Any) -> None:
         assert [tool.name for tool in visible(nobody)] == ["ping_public"]
 
 
-def test_arguments_that_are_no_json_are_not_sent(user: Any) -> None:
+def test_arguments_that_are_not_json_are_not_sent(user: Any) -> None:
     with pytest.raises(ValueError, match="JSON"):
         call("anything", {"value": float("nan")}, post(user))
 
@@ -145,7 +145,7 @@ def newsroom(db: None, settings: Any) -> None:
     call_command("seed_newsroom", verbosity=0)
 
 
-def test_the_newsroom_is_tried_out(newsroom: None) -> None:
+def test_tools_of_the_newsroom_can_be_tried(newsroom: None) -> None:
     editor = get_user_model().objects.get(username="editor")
     for tool in registry.snapshot:
         render("arguments", form=ArgumentsForm(tool.input_schema)).check()

@@ -107,7 +107,7 @@ def test_form_without_the_revision_is_not_saved(ada: Administrator, given: str) 
     assert not LogEntry.objects.exists()
 
 
-def test_change_by_a_program_makes_a_form_stale(ada: Administrator) -> None:
+def test_programmatic_change_makes_a_form_stale(ada: Administrator) -> None:
     shown = ada.shown("change", row("alpha").pk)
     ToolSetting.objects.update(enabled=False)
     assert errors(ada.save("alpha", enabled="on", _revision=shown)) == [STALE]

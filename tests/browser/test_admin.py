@@ -50,7 +50,7 @@ def change_the_definition_of(name: str, description: str = "Delete a draft.") ->
     setting.save()
 
 
-def test_a_tool_is_switched_off_and_on_in_its_row(visit: Visit) -> None:
+def test_tool_is_disabled_and_enabled_in_its_row(visit: Visit) -> None:
     page = visit(LIST)
     switch = page.get_by_label("articles_delete is enabled")
     switch.uncheck()
@@ -62,7 +62,7 @@ def test_a_tool_is_switched_off_and_on_in_its_row(visit: Visit) -> None:
     assert "articles_delete" in seen_by("admin")
 
 
-def test_several_tools_are_switched_off_at_once(visit: Visit) -> None:
+def test_several_tools_are_disabled_at_once(visit: Visit) -> None:
     page = visit(LIST)
     for name in ("comments_add", "comments_list"):
         page.get_by_role("row", name=name).locator("input.action-select").check()
@@ -73,7 +73,7 @@ def test_several_tools_are_switched_off_at_once(visit: Visit) -> None:
     check(page, "switched-off")
 
 
-def test_a_tool_is_limited_to_a_group(visit: Visit) -> None:
+def test_tool_is_restricted_to_a_group(visit: Visit) -> None:
     before = seen_by("author")
     page = visit(tool("sections_list"))
     page.get_by_label("Only for groups").check()
@@ -84,7 +84,7 @@ def test_a_tool_is_limited_to_a_group(visit: Visit) -> None:
     assert "sections_list" in seen_by("editor")
 
 
-def test_a_changed_tool_is_read_and_approved(visit: Visit) -> None:
+def test_changed_tool_is_reviewed_and_approved(visit: Visit) -> None:
     page = visit(LIST)
     change_the_definition_of("articles_delete")
     assert "articles_delete" not in seen_by("admin")
@@ -97,7 +97,7 @@ def test_a_changed_tool_is_read_and_approved(visit: Visit) -> None:
     assert "articles_delete" in seen_by("admin")
 
 
-def test_a_tool_with_a_nested_form_gives_a_picture(visit: Visit) -> None:
+def test_tool_with_a_nested_form_shows_an_image(visit: Visit) -> None:
     page = visit(tool("statistics_chart"))
     page.get_by_role("link", name="Try it").click()
     page.get_by_label("by", exact=False).first.select_option("month")
@@ -119,7 +119,7 @@ def sounds() -> list[AudioContent | ImageContent]:
     return [AudioContent(file.getvalue(), "audio/wav"), ImageContent(b"\x89PNG", "image/png")]
 
 
-def test_a_sound_is_played_and_what_is_no_picture_is_said_to_be_none(
+def test_audio_is_played_and_invalid_image_is_labelled(
     visit: Visit, settings: Any
 ) -> None:
     serve_tools(settings, sounds)
@@ -134,7 +134,7 @@ def test_a_sound_is_played_and_what_is_no_picture_is_said_to_be_none(
     check(page, "admin-sound")
 
 
-def test_a_token_is_limited_when_it_is_issued(visit: Visit) -> None:
+def test_token_is_limited_when_it_is_issued(visit: Visit) -> None:
     Scope.objects.create(name="articles:read", description="Read articles")
     page = visit("/admin/mcp_bridge_tokens/token/add/")
     page.get_by_label("Name:").fill("Laptop")
@@ -149,7 +149,7 @@ def test_a_token_is_limited_when_it_is_issued(visit: Visit) -> None:
     assert (token.scope, token.tools) == ("articles:read", "articles_get")
 
 
-def test_a_client_is_connected_with_a_new_token(visit: Visit) -> None:
+def test_client_is_connected_with_a_new_token(visit: Visit) -> None:
     page = visit("/mcp/tokens/", "author")
     page.get_by_label("Name").fill("Laptop")
     page.get_by_role("button", name="Issue").click()
@@ -172,7 +172,7 @@ def test_a_client_is_connected_with_a_new_token(visit: Visit) -> None:
     assert not Token.objects.get().is_valid
 
 
-def test_a_destructive_tool_asks_first(visit: Visit) -> None:
+def test_destructive_tool_requires_confirmation(visit: Visit) -> None:
     page = visit(tool("articles_delete") + "try/")
     page.get_by_label("slug").fill("no-such-article")
     page.get_by_role("button", name="Continue").click()
@@ -182,7 +182,7 @@ def test_a_destructive_tool_asks_first(visit: Visit) -> None:
     page.locator(".mcp-result").wait_for()
 
 
-def test_the_tools_of_another_user_are_seen(visit: Visit) -> None:
+def test_tools_of_another_user_are_previewed(visit: Visit) -> None:
     author = get_user_model().objects.get(username="author")
     page = visit(f"{LIST}sees/?user={author.pk}")
     rows = page.locator(".mcp-answers tbody tr")
@@ -236,7 +236,7 @@ def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_candidates_are_read_and_switched_on(visit: Visit, width: int, settings: Any) -> None:
+def test_candidates_are_reviewed_and_enabled(visit: Visit, width: int, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "EXPOSE": "all"}
     page = visit(f"{LIST}candidates/", width=width)
     check(page, "admin-candidates")
@@ -251,6 +251,6 @@ def test_candidates_are_read_and_switched_on(visit: Visit, width: int, settings:
 
 
 @pytest.mark.parametrize("address", ["", "articles_draft", "statistics_chart"])
-def test_everything_is_reached_by_the_keyboard(address: str, visit: Visit) -> None:
+def test_every_control_is_reached_by_the_keyboard(address: str, visit: Visit) -> None:
     page = visit(LIST if not address else tool(address) + "try/" * (address != "articles_draft"))
     assert missed_by_the_keyboard(page) == []

@@ -20,13 +20,13 @@ def top(place: Locator) -> float:
     return found["y"]
 
 
-def test_the_first_screen_has_12_tools(visit: Visit) -> None:
+def test_first_screen_has_12_tools(visit: Visit) -> None:
     rows = visit(LIST, width=1440).locator("#result_list tbody tr:not(.mcp-group)")
     boxes = [row.bounding_box() for row in rows.all()[:20]]
     assert sum(box["y"] + box["height"] <= HEIGHT for box in boxes if box) >= 12
 
 
-def test_a_switch_is_answered_in_sight_and_undone(visit: Visit) -> None:
+def test_switch_shows_a_message_in_view_with_undo(visit: Visit) -> None:
     page = visit(LIST, width=1440)
     switch = page.get_by_role("switch").last
     switch.uncheck()
@@ -42,20 +42,20 @@ def test_a_switch_is_answered_in_sight_and_undone(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize(("width", "most"), [(1440, 420), (390, 600)])
-def test_the_first_call_is_on_the_first_screen(visit: Visit, width: int, most: int) -> None:
+def test_first_call_is_on_the_first_screen(visit: Visit, width: int, most: int) -> None:
     two_weeks_of_calls()
     page = visit(CALLS, width=width)
     assert top(page.locator("#result_list tbody tr")) <= most
 
 
-def test_durations_do_not_wrap_on_a_telephone(visit: Visit) -> None:
+def test_durations_do_not_wrap_on_a_phone(visit: Visit) -> None:
     two_weeks_of_calls()
     cells = visit(CALLS, width=390).locator(".field-shown_duration")
     heights = [box["height"] for cell in cells.all()[:10] if (box := cell.bounding_box())]
     assert max(heights) < 40
 
 
-def test_the_filter_opens_above_the_list(visit: Visit) -> None:
+def test_filter_opens_above_the_list(visit: Visit) -> None:
     page = visit(LIST, width=1440)
     assert not page.locator("#changelist-filter").is_visible()
     page.locator(".mcp-fold > summary").click()

@@ -57,7 +57,7 @@ def allow(page: Page) -> str:
     return page.url
 
 
-def test_a_client_is_let_in_and_later_allowed_more(visit: Visit, live_server: Any) -> None:
+def test_client_is_authorized_and_later_gains_scopes(visit: Visit, live_server: Any) -> None:
     window, url = Window(), f"{live_server.url}/mcp"
     slug = Article.objects.filter(status=Article.Status.DRAFT).earliest("pk").slug
 
@@ -99,7 +99,7 @@ def test_a_client_is_let_in_and_later_allowed_more(visit: Visit, live_server: An
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_newsrooms_login_is_legible_and_accessible(
+def test_newsroom_login_is_legible_and_accessible(
     visit: Visit, width: int, scheme: Any
 ) -> None:
     page = visit("/login/?next=/mcp/connections/", "", width=width, scheme=scheme)

@@ -95,7 +95,7 @@ def answer(page: Page, button: str) -> str:
     return page.url
 
 
-def test_a_person_lets_a_client_in_and_locks_it_out(
+def test_client_is_authorized_and_then_disconnected(
     visit: Visit, with_oauth: str, live_server: Any
 ) -> None:
     client = claude_code()
@@ -112,7 +112,7 @@ def test_a_person_lets_a_client_in_and_locks_it_out(
     check(page, "disconnected")
 
 
-def test_somebody_else_logs_out_of_the_consent_page(visit: Visit, with_oauth: str) -> None:
+def test_consent_page_lets_another_user_log_in(visit: Visit, with_oauth: str) -> None:
     page = visit(asked(claude_code(), with_oauth), "editor")
     page.get_by_role("button", name="Not you? Log out").click()
     page.get_by_role("button", name="Log in").wait_for()

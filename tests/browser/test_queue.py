@@ -87,7 +87,7 @@ def log_in(page: Page, username: str) -> None:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_an_approved_call_runs_once(visit: Visit, live_server: Any, revision: str) -> None:
+def test_approved_call_runs_once(visit: Visit, live_server: Any, revision: str) -> None:
     article, editor = draft(), Editor(live_server, revision)
     address = editor.waits(article)
     page = visit(address, "")
@@ -108,7 +108,7 @@ def test_an_approved_call_runs_once(visit: Visit, live_server: Any, revision: st
     assert editor.waits(article) != address
 
 
-def test_a_refusal_by_the_keyboard_is_read_by_the_caller(visit: Visit, live_server: Any) -> None:
+def test_refusal_by_keyboard_reaches_the_caller(visit: Visit, live_server: Any) -> None:
     article, editor = draft(), Editor(live_server)
     address = editor.waits(article)
     page = visit(address)
@@ -131,7 +131,7 @@ def test_a_refusal_by_the_keyboard_is_read_by_the_caller(visit: Visit, live_serv
     assert is_there(article)
 
 
-def test_the_queue_lists_what_waits_until_it_is_decided(visit: Visit, live_server: Any) -> None:
+def test_queue_lists_calls_until_they_are_decided(visit: Visit, live_server: Any) -> None:
     first, second = Article.objects.filter(status="draft")[:2]
     editor = Editor(live_server)
     addresses = [editor.waits(article) for article in (first, second)]
@@ -182,7 +182,7 @@ def test_pages_are_legible_and_accessible(
         check(visit(address, width=width, scheme=scheme), name)
 
 
-def test_the_calls_of_the_day_are_a_chart(visit: Visit, live_server: Any) -> None:
+def test_calls_of_the_day_are_a_chart(visit: Visit, live_server: Any) -> None:
     editor = Editor(live_server)
     for _ in range(4):
         editor.call_tool("articles_headlines")
@@ -202,7 +202,7 @@ def test_the_calls_of_the_day_are_a_chart(visit: Visit, live_server: Any) -> Non
     assert missed_by_the_keyboard(page) == []
 
 
-def test_a_rate_is_written_into_the_page_of_the_tool(visit: Visit, live_server: Any) -> None:
+def test_rate_is_set_on_the_tools_page(visit: Visit, live_server: Any) -> None:
     cache.clear()
     editor = Editor(live_server)
     page = visit(tool("articles_search"))

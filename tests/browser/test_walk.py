@@ -399,7 +399,7 @@ class Keys:
 
 
 @pytest.mark.parametrize("first", ["/admin/mcp_bridge/", LIST])
-def test_a_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit, first: str) -> None:
+def test_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit, first: str) -> None:
     page = visit(first)
     keys = Keys(page)
     keys.go_to("Skip to main content")

@@ -103,7 +103,7 @@ def test_every_page_is_legible(
         assert wide <= 0, f"{picture.name}: the page is {wide} pixels wider than the window"
 
 
-def test_tools_are_switched_and_calls_are_found_and_decided(
+def test_tools_are_switched_and_calls_are_decided(
     visit: Visit, site: tuple[Path, dict[str, Any]]
 ) -> None:
     pages = site[1]["pages"]
