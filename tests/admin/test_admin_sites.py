@@ -1,4 +1,4 @@
-"""The pages in admin sites of the project's own, which register all models or some."""
+"""The pages in custom admin sites that register all models or some of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wipe(context_of: str = "all") -> str:
 
 class Site:
     """
-    An admin site at /own/ with the tools and these models, while a call waits.
+    An admin site at /own/ with the tools and these models, and one pending call.
 
     ``default`` is whether Django's own admin site is served as well.
     """
@@ -53,7 +53,7 @@ class Site:
         return reverse(f"{self.site.name}:mcp_bridge_{page}", args=args)
 
     def get(self, page: str, *args: Any) -> str:
-        """A page of the site, whose links must lead to pages of the site."""
+        """Return a page of the site; check that its links stay in the site."""
         response = self.administrator.browser.get(self.address(page, *args))
         assert response.status_code == 200, response.status_code
         text = str(response.content.decode())
@@ -89,9 +89,7 @@ def test_site_with_tools_only_has_all_their_pages(settings: Any, name: str, defa
 
 
 @pytest.mark.parametrize("default", [True, False])
-def test_site_with_tools_only_has_no_broken_links(
-    settings: Any, default: bool
-) -> None:
+def test_site_with_tools_only_has_no_broken_links(settings: Any, default: bool) -> None:
     site = Site(settings, "staff", default=default)
     ToolSetting.objects.update(fingerprint="another")
     key = row("wipe").pk

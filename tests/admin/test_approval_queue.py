@@ -1,4 +1,4 @@
-"""The approval queue in the admin, as it is worked off: one call after the other, or several."""
+"""The approval queue in the admin: calls are decided one after the other, or several at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def caller(settings: Any) -> CheckedClient:
 
 
 def waiting(caller: CheckedClient, *words: str) -> list[PendingCall]:
-    """Have a call wait for each word."""
+    """Create a pending call for each word."""
     for word in words:
         assert caller.call_tool("shout", {"word": word})["isError"]
     return list(PendingCall.objects.order_by("asked_at", "pk"))
@@ -53,7 +53,7 @@ def address(page: str, *args: Any) -> str:
 
 
 def text_at(administrator: Administrator, path: str, expected: int = 200, **data: Any) -> str:
-    """The page at a path, or after a POST there if there is something to send."""
+    """Return the page at a path, after a POST there if there is data."""
     browser = administrator.browser
     response: Any = browser.post(path, data, follow=True) if data else browser.get(path)
     assert response.status_code == expected, response.status_code
@@ -203,7 +203,7 @@ def test_unshown_calls_are_not_decided(caller: CheckedClient) -> None:
         )
     assert "select the calls" in text_at(administrator, address("decide"), _approve="1")
     assert "approve or refuse the call" in text_at(administrator, address("decide"), call=shown)
-    # The arguments of the row are those that were shown.
+    # The arguments of the row must still be those that were shown.
     PendingCall.objects.filter(pk=first.pk).update(arguments="{}")
     text_at(administrator, address("decide"), call=shown, _approve="1")
     PendingCall.objects.filter(pk=first.pk).delete()

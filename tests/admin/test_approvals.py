@@ -1,4 +1,4 @@
-"""The page on which all tools that wait are read and approved."""
+"""The page on which all pending tools are reviewed and approved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def file_note(text: Annotated[str, Field(max_length=20, description="Its <b>text
     """
     File a note <script>alert(1)</script>.
 
-    Nobody reads it.
+    No one reads it.
     """
     return text
 
@@ -50,7 +50,7 @@ def administrator(settings: Any) -> Administrator:
 
 
 def offered(page: str) -> list[str]:
-    """What the page would approve: fingerprints and names."""
+    """Return the fingerprints and names that the page would approve."""
     return re.findall(r'name="tool" value="(\w+ \w+)">', page)
 
 
@@ -69,11 +69,11 @@ def test_new_tools_are_approved_on_one_page(administrator: Administrator) -> Non
     assert MARKER not in page
     assert page.count('">Put away</h2>') == 2
     text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page))
-    assert "Nobody reads it." in text
+    assert "No one reads it." in text
     assert "text required string, maximum length 20 Its &lt;b&gt;text&lt;/b&gt;." in text
     assert "signed boolean default: false" in text
     assert "Who can use it every user (1 person)" in text
-    # All that an approval is of.
+    # An approval covers the whole definition.
     assert "&quot;confirm&quot;: false" in page
     assert listed(administrator) == []
     page = administrator.post("waiting", tool=offered(page)[:1])
@@ -114,7 +114,7 @@ def test_approving_requires_permission_and_csrf_token(
     posted = offered(administrator.get("waiting"))
     reader = Administrator(VIEW, username="reader")
     page = reader.get("waiting")
-    assert "Nobody reads it." in page
+    assert "No one reads it." in page
     assert offered(page) == []
     assert "You cannot approve them" in page
     reader.post("waiting", tool=posted, expected=403)

@@ -1,4 +1,4 @@
-"""Who is said to see a tool, and who does."""
+"""The audience of a tool that the admin shows, compared with the users who see the tool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def alpha() -> str:
 
 
 def audience(administrator: Administrator) -> str:
-    """Return the words of the list on who can see the only tool."""
+    """Return the text of the list on who can see the only tool."""
     (found,) = re.findall(r'field-who_can_use_it">([^<]*)<', administrator.get("changelist"))
     return str(found)
 

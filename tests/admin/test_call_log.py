@@ -1,4 +1,4 @@
-"""The list of calls for people: its rows, filters, chart and links, and forged addresses."""
+"""The call log: its rows, filters, chart and links, and forged URLs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def listed(administrator: Administrator, **query: Any) -> Any:
 
 
 def rows_of(response: Any) -> list[str]:
-    """Each row of the list as the text that people read."""
+    """Return each row of the list as plain text."""
     table = response.content.decode().split('id="result_list"')[1].split("</table>")[0]
     body = table.split("<tbody>")[1]
     return [" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in body.split("</tr>")[:-1]]
@@ -82,9 +82,7 @@ def test_row_shows_tool_arguments_and_error(
     assert line.endswith(" ms")
 
 
-def test_setting_that_drops_arguments_is_named(
-    settings: Any, administrator: Administrator
-) -> None:
+def test_setting_that_drops_arguments_is_named(settings: Any, administrator: Administrator) -> None:
     settings.MCP_BRIDGE = {}
     MCPClient(user=administrator.user).call_tool("archive", {"slug": "mars"})
     page = listed(administrator)
@@ -94,16 +92,14 @@ def test_setting_that_drops_arguments_is_named(
     assert "(setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;])" in text
     change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
     assert "not kept (setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
-    # What was not kept then is not there later either.
+    # Arguments that were dropped then are still missing after the setting changes.
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
     assert " not kept " in rows_of(listed(administrator))[0]
     text = administrator.browser.get(change).content.decode()
     assert ("not kept" in text, "the setting MCP_BRIDGE" in text) == (True, False)
 
 
-def test_pending_call_is_not_labelled_refused(
-    settings: Any, administrator: Administrator
-) -> None:
+def test_pending_call_is_not_labelled_refused(settings: Any, administrator: Administrator) -> None:
     serve_tools(settings, wipe, confirm=True)
     ToolSetting.objects.update(enabled=True)
     legacy = MCPClient(user=administrator.user, revision="2025-06-18")
@@ -195,7 +191,7 @@ def test_search_looks_in_every_field_separately(administrator: Administrator) ->
         assert list(page.context["cl"].result_list) == [record]
     record = make(tool="first", user_name="second")
     assert list(listed(administrator, q="second first").context["cl"].result_list) == [record]
-    # The end of one text and the beginning of the next are no word.
+    # A match must not span the end of one field and the beginning of the next.
     assert listed(administrator, q="firstsecond").context["cl"].result_count == 0
 
 
@@ -330,7 +326,7 @@ def test_date_range_is_kept_and_names_the_export(administrator: Administrator) -
     text = page.content.decode()
     assert 'name="since" value="2026-03-02"' in text
     assert 'name="until" value="2026-03-03"' in text
-    # The search and each form of another filter keep it.
+    # The search and the form of every other filter keep the tool.
     assert text.count('<input type="hidden" name="tool" value="archive">') == 3
     response = administrator.browser.get(
         reverse(f"{RECORDS}csv"), {"since": "2026-03-02", "until": "2026-03-03"}
@@ -410,7 +406,7 @@ def test_record_links_to_all_tokens_of_the_name(
     assert set(page.context["cl"].queryset) == set(same)
     # The search says why these tokens are shown.
     assert page.context["cl"].query == name
-    # To whoever sees their own alone, those of others are not told.
+    # A user who sees only their own tokens does not learn of those of others.
     assert not [text for text in links(reader, record) if "token" in text]
 
 
@@ -446,13 +442,13 @@ def test_call_is_tried_again_with_the_same_arguments(
     fields = page.context["form"]
     shown = {each.html_name: each.value() for each in fields if each.value() is not None}
     assert administrator.browser.post(address, shown).status_code == 200
-    # What was hidden is not sent as if it were the value.
+    # A redacted argument is not sent as if the placeholder were its value.
     del sent["note"]
     assert json.loads(ToolCallRecord.objects.latest("pk").arguments) == sent
     for forged in ("x", "9" * 40, "-1", str(uuid7())):
         page = administrator.get("try", row("order").pk, record=forged)
         assert "the arguments of the earlier call" not in page
-    # Nor for whoever may not see records.
+    # Nor are they shown to a user who may not view records.
     other = Administrator("view_toolsetting", "change_toolsetting", username="other")
     assert "Soup" not in other.get("try", row("order").pk, record=record.pk)
 
@@ -503,9 +499,7 @@ def test_list_works_without_time_zones(
     assert listed(administrator).context["usage"].times[-1].counts["calls"] == 1
 
 
-def test_pages_of_another_site_link_within_it(
-    settings: Any, administrator: Administrator
-) -> None:
+def test_pages_of_another_site_link_within_it(settings: Any, administrator: Administrator) -> None:
     from mcp_bridge.admin import ToolCallRecordAdmin
 
     site = admin.AdminSite(name="staff")

@@ -1,4 +1,4 @@
-"""The records in the admin: only read, filtered, charted and exported."""
+"""The call records in the admin: read-only, filtered, charted and exported."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_exports_are_complete_and_escape_formulas(administrator: Administrator) 
 
 
 def test_formula_after_a_cell_separator_is_escaped(administrator: Administrator) -> None:
-    # What some spreadsheet begins a cell with, and what stands before a formula there.
+    # Separators after which some spreadsheet begins a cell, and characters that begin a formula.
     dividers = ["", ";", "\t", ",", "|", "\n", "\r\n", "; ", ';"', '\t""', " "]
     signs = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
     texts = [f"said{each}{sign}1+1" for each in dividers[1:-1] for sign in signs]
@@ -245,7 +245,7 @@ def test_tool_pages_show_latest_calls(administrator: Administrator) -> None:
 
 
 def everywhere(administrator: Administrator, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """All that is kept of calls: the database, the log, the exports and the admin's pages."""
+    """Return everything stored of calls: the database, log, exports and admin pages."""
     text = io.StringIO()
     call_command("dumpdata", stdout=text)
     addresses = [at("csv"), at("json"), at("changelist"), reverse("admin:index")]
@@ -286,7 +286,7 @@ def test_secret_argument_is_not_stored_or_shown(
     administrator = Administrator(username=f"administrator-{timezone.now().timestamp()}")
     client = MCPClient(user=administrator.user)
     for number, value in enumerate(values):
-        # One is accepted, one refused for its arguments, and one for its tool.
+        # One call is accepted, one is refused for its arguments, and one for its unknown tool.
         unknown = (f"no{number}", value)
         for name, arguments in [("take", {"value": value}), ("take", {"x": value}), unknown]:
             message = client.message("tools/call", name=name, arguments=arguments)

@@ -1,4 +1,4 @@
-"""The candidates in the admin: found, read, switched on and off."""
+"""The candidates in the admin: search, review, enable and disable."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HINTS: list[dict[str, bool]] = [{"readOnlyHint": True}, {"destructiveHint": True
 
 
 class ManySource(Source):
-    """A source with as many candidates as its option says; BUILT are those that were built."""
+    """A source with as many candidates as its option says; BUILT collects those that were built."""
 
     built: list[str] = []
     raises: dict[str, Exception] = {}
@@ -62,7 +62,7 @@ class ManySource(Source):
 
 
 class RuledSource(Source):
-    """A source whose candidates have each another rule."""
+    """A source whose candidates each have a different rule."""
 
     rules = {
         "open": AccessRule(public=True),
@@ -83,7 +83,7 @@ class RuledSource(Source):
 
 
 def who_may(page: str) -> dict[str, str]:
-    """The names of the candidates on a page, each with who may use it."""
+    """Return the candidates on a page by name, each with its audience."""
     row = r"<label[^>]*>(\w+)</label></th>\s*<td>.*?</td>\s*<td><span[^>]*>[^<]*</span>(.*?)</td>"
     rows = re.findall(row, page)
     return {name: unescape(text) for name, text in rows}
@@ -109,14 +109,12 @@ def test_audience_of_a_candidate_is_described_in_words(ruled: Administrator) -> 
             "if the tool's own access rule (code) allows"
         ),
     }
-    # Both what is shown and what the code says is found.
+    # The search finds both the label shown and the codename in the code.
     assert found(ruled.get("candidates", q="can delete")) == ["one"]
     assert found(ruled.get("candidates", q="auth.delete_user")) == ["one"]
 
 
-def test_audience_of_a_candidate_is_translated(
-    ruled: Administrator, tmp_path: Path
-) -> None:
+def test_audience_of_a_candidate_is_translated(ruled: Administrator, tmp_path: Path) -> None:
     words = {
         "everyone who is signed in": "alle Angemeldeten",
         "everyone with %(permissions)s": "alle mit %(permissions)s",
@@ -135,7 +133,7 @@ def test_page_of_rules_takes_one_extra_query(ruled: Administrator) -> None:
     ruled.get("candidates")
     with CaptureQueriesContext(connection) as queries:
         ruled.get("candidates", q="user")
-    # Those of any page of candidates, and what permissions are called.
+    # The queries of any page of candidates, and one for the names of permissions.
     assert len(queries) <= 6, queries.captured_queries
 
 
@@ -165,7 +163,7 @@ def found(page: str) -> list[str]:
 
 
 def shown(page: str) -> list[str]:
-    """What the page that asks would switch on: fingerprints and names."""
+    """Return the fingerprints and names that the confirmation page would enable."""
     return re.findall(r'name="tool" value="(\w+ \w+)" checked', page)
 
 
@@ -201,7 +199,7 @@ def test_page_of_1300_candidates_takes_few_queries(many: Any) -> None:
         connection,
     ) as queries:
         administrator.get("candidates", q="number", source="api")
-    # The session, its user, which candidates are switched on, and what waits, for the menu.
+    # The session, its user, the enabled candidates, and the pending counts for the menu.
     assert len(queries) <= 5, queries.captured_queries
 
 
@@ -250,7 +248,7 @@ def test_selected_candidates_are_shown_before_they_are_enabled(many: Any) -> Non
         (administrator.user, "api_0001"),
         (administrator.user, "api_0003"),
     ]
-    # It is approved, and a tool like any other.
+    # It is approved and behaves like any other tool.
     setting = row("api_0001")
     assert (setting.approved_by, setting.chosen, setting.enabled) == (
         administrator.user,
@@ -301,20 +299,20 @@ def test_candidate_changed_since_shown_is_not_enabled(many: Any) -> None:
 
 
 def test_unbuildable_candidate_shows_the_reason(many: Any) -> None:
-    many(api=3).raises["api_0001"] = ValueError(f"It has no table. {MARKER}")
+    many(api=3).raises["api_0001"] = ValueError(f"Its table is missing. {MARKER}")
     administrator = Administrator()
     page = administrator.post("switch_on", name=["api_0000", "api_0001"])
     assert "These cannot be enabled" in page
-    assert "It has no table." in page
+    assert "Its table is missing." in page
     assert MARKER not in page
     assert [each.split()[1] for each in shown(page)] == ["api_0000"]
     assert "It cannot be built now:" in administrator.get("candidates")
-    # One that is on, and then fails.
+    # An enabled candidate that fails later.
     ToolSetting.objects.create(name="api_0001", chosen=True)
     page = administrator.get("changelist")
     assert '<span class="mcp-status-unbuilt">cannot be built now</span>' in page
     page = administrator.get("change", row("api_0001").pk)
-    assert "Reason: It has no table." in page
+    assert "Reason: Its table is missing." in page
     assert found(administrator.get("candidates")) == ["api_0000", "api_0002"]
 
 

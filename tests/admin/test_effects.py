@@ -1,4 +1,4 @@
-"""What is said after a change of tools' settings, and what the history keeps of it."""
+"""The messages and the history after a change of tools' settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def beta() -> str:
 
 
 def site(settings: Any, people: int = 0, **options: Any) -> Administrator:
-    """A site with two tools, an administrator, and so many users besides."""
+    """A site with two tools, an administrator, and a given number of other users."""
     ToolSetting.objects.all().delete()
     serve_tools(settings, alpha, beta, **options)
     users = get_user_model().objects
@@ -45,7 +45,7 @@ def history() -> list[str]:
 
 
 def messages(page: str) -> list[str]:
-    """The messages of a page, as they are read."""
+    """Return the messages of a page as plain text."""
     found = page.partition('<ul class="messagelist">')[2].partition("</ul>")[0]
     return [
         html.unescape(re.sub("<[^>]*>", "", each)).strip() for each in found.split("</li>")[:-1]

@@ -36,7 +36,7 @@ LINES = {"type": "array", "items": STRING}
 
 
 def one(schema: Any, *, required: bool = False, **more: Any) -> dict[str, Any]:
-    """A schema with the member v."""
+    """Return a schema with the member v."""
     properties = {"properties": {"v": schema}, "required": ["v"] if required else []}
     return {"type": "object", **properties, "additionalProperties": False, **more}
 
@@ -49,7 +49,7 @@ def nullable(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": [kind, "null"], **more}
 
 
-# A schema of v, whether v is required, what is typed, and what is sent.
+# The schema of v, whether v is required, the typed text, and the arguments sent.
 TYPED: list[tuple[Any, bool, dict[str, str], dict[str, Any]]] = [
     (STRING, False, {}, {}),
     (STRING, False, {"v": ""}, {}),
@@ -95,7 +95,7 @@ DEFS = {"Node": NODE, "Again": {"anyOf": [{"$ref": "#/$defs/Again"}]}}
 
 
 def apart(schema: Any) -> Any:
-    """The same schema with null in a branch of its own, as hints are described."""
+    """Return the same schema with null in a separate branch, as for type hints."""
     kinds = schema.get("type")
     if not isinstance(kinds, list):
         return schema
@@ -290,7 +290,7 @@ def test_tool_errors_are_at_their_fields() -> None:
     assert "<unknown>" not in page.html
 
 
-def test_tool_without_arguments_says_so() -> None:
+def test_tool_without_arguments_has_a_notice() -> None:
     form = ArgumentsForm({"type": "object", "properties": {}, "additionalProperties": False}, {})
     assert form.is_valid()
     assert form.arguments() == {}

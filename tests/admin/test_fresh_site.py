@@ -1,4 +1,4 @@
-"""The pages of a site on which nothing has happened yet: each says what to do first."""
+"""The pages of a fresh site: each names the first step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front page of the admin, and how much waits on its pages."""
+"""The front page of the admin, and the pending counts on all pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def caller(settings: Any) -> CheckedClient:
 
 
 def front(administrator: Administrator, expected: int = 200, address: str = "") -> str:
-    """The text of the front page, in which nothing of a hostile value is markup."""
+    """Return the front page; check that hostile values are escaped."""
     address = address or reverse("admin:app_list", args=["mcp_bridge"])
     response = administrator.browser.get(address)
     assert response.status_code == expected, response.status_code
@@ -66,7 +66,7 @@ def record(
 
 
 def section(text: str, name: str) -> str:
-    """A section of the page, without its tags."""
+    """Return a section of the page without its tags."""
     found = re.search(rf'<section[^>]*aria-labelledby="mcp-{name}">(.*?)</section>', text, re.S)
     return " ".join(re.sub(r"<[^>]*>", " ", found[1]).split()) if found else ""
 
@@ -177,9 +177,7 @@ def test_newest_calls_are_shown_and_all_are_counted(caller: CheckedClient) -> No
     assert [n for n in range(8) if f"word {n}" in text] == [3, 4, 5, 6, 7]
 
 
-def test_own_calls_are_not_pending_under_four_eyes(
-    caller: CheckedClient, settings: Any
-) -> None:
+def test_own_calls_are_not_pending_under_four_eyes(caller: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     administrator = Administrator()
     CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
@@ -233,7 +231,7 @@ def test_failing_tools_are_sorted_by_failure_rate(caller: CheckedClient) -> None
 
 def test_last_day_is_a_table_with_bars(caller: CheckedClient) -> None:
     now = timezone.localtime()
-    # In the same two hours, of which a row is.
+    # Within the same row, which covers two hours.
     then = timedelta(hours=2 + now.hour % 2)
     record("a")
     record("a", "failed", ago=then)
@@ -285,9 +283,7 @@ def test_front_page_shows_how_to_connect_a_client(caller: CheckedClient) -> None
     assert f'<a href="{reverse("admin:mcp_bridge_tokens_token_add")}">Issue a token</a>' in text
 
 
-def test_oauth_site_shows_login_and_not_tokens(
-    caller: CheckedClient, settings: Any
-) -> None:
+def test_oauth_site_shows_login_and_not_tokens(caller: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUTHORIZATION_SERVERS": ["https://example.com"]}
     text = front(Administrator(VIEW))
     assert "claude mcp login" in text
@@ -482,7 +478,7 @@ def test_linked_pages_open_with_and_without_time_zones(
     record("shout", "refused", error_code="throttled", user_name="eva")
     administrator = Administrator()
     Token.objects.issue(user=administrator.user, name="laptop")
-    # One of the two is approved, and has a time by which it must be repeated.
+    # One of the two is approved and so has an expiry.
     first = PendingCall.objects.earliest("pk").pk
     address = reverse("admin:mcp_bridge_pendingcall_change", args=[first])
     administrator.browser.post(address, {"_approve": "1"})

@@ -49,7 +49,7 @@ def page(
     expected: int = 200,
     **data: str,
 ) -> str:
-    """The list, or a call's page, after a decision if there is one."""
+    """Return the list or a call's page, after a decision if there is one."""
     name = "admin:mcp_bridge_pendingcall_changelist"
     address = reverse(name) if pending is None else reverse(f"{name[:-4]}", args=[pending.pk])
     browser = administrator.browser
@@ -60,9 +60,7 @@ def page(
     return text
 
 
-def test_pending_call_is_listed_and_approved(
-    caller: CheckedClient, pending: PendingCall
-) -> None:
+def test_pending_call_is_listed_and_approved(caller: CheckedClient, pending: PendingCall) -> None:
     administrator = Administrator(SEE, DECIDE)
     text = page(administrator)
     for part in ("shout", "ada&lt;script&gt;", "{ &quot;word&quot;: &quot;&lt;script", "0\xa0min"):
@@ -83,9 +81,7 @@ def test_pending_call_is_listed_and_approved(
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
 
 
-def test_tool_list_links_to_pending_calls(
-    caller: CheckedClient, pending: PendingCall
-) -> None:
+def test_tool_list_links_to_pending_calls(caller: CheckedClient, pending: PendingCall) -> None:
     administrator = Administrator(VIEW, SEE)
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
     assert f'<a href="{address}">1 call is pending approval.</a>' in administrator.get("changelist")
@@ -137,9 +133,7 @@ def test_former_staff_cannot_decide(pending: PendingCall) -> None:
     assert pending.status == "waiting"
 
 
-def test_own_call_can_be_approved_unless_four_eyes(
-    caller: CheckedClient, settings: Any
-) -> None:
+def test_own_call_can_be_approved_unless_four_eyes(caller: CheckedClient, settings: Any) -> None:
     administrator = Administrator(SEE, DECIDE)
     own = CheckedClient(user=administrator.user)
     for four_eyes in (False, True):
@@ -154,7 +148,7 @@ def test_own_call_can_be_approved_unless_four_eyes(
         Administrator(SEE, DECIDE, username="other"), pending, _approve="1"
     )
     assert own.call_tool("shout", {"word": "a"})["isError"] is False
-    # Refusing it is as good as not making it.
+    # A user may refuse their own call: that equals not making it.
     own.call_tool("shout", {"word": "b"})
     pending = PendingCall.objects.get(status="waiting")
     assert "The call was refused" in page(administrator, pending, _refuse="1", reason="Never mind.")
@@ -179,7 +173,9 @@ def test_pages_require_permissions_and_csrf_token(pending: PendingCall) -> None:
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
-def test_call_of_a_changed_tool_is_not_approved(change: dict[str, Any], pending: PendingCall) -> None:
+def test_call_of_a_changed_tool_is_not_approved(
+    change: dict[str, Any], pending: PendingCall
+) -> None:
     set_tool("shout", **change)
     administrator = Administrator(SEE, DECIDE)
     assert "This call cannot be approved" in page(administrator, pending)
@@ -215,9 +211,7 @@ def test_expired_approval_does_not_block_a_trial(caller: CheckedClient) -> None:
     assert CALLS == ["a"]
 
 
-def test_trial_is_pending_under_four_eyes(
-    caller: CheckedClient, settings: Any
-) -> None:
+def test_trial_is_pending_under_four_eyes(caller: CheckedClient, settings: Any) -> None:
     administrator = Administrator()
     administrator.get("changelist")
     settings.MCP_BRIDGE = {"FOUR_EYES": True}

@@ -15,7 +15,7 @@ from tests.support.values import label
 
 @pytest.fixture
 def show(user: Any) -> Any:
-    """What a page shows of a result of the tool ``blocks``."""
+    """The page's view of a result of the tool ``blocks``."""
     request = RequestFactory().post("/")
     request.user = user
 

@@ -101,7 +101,7 @@ def test_table_is_bounded() -> None:
     found = parameters({"$ref": "#/$defs/D0", "$defs": defs})
     assert len(found) == MAX_ROWS + 1
     assert found[-1].type == "more than 200 rows; see the JSON for all"
-    # Without a single row, and without an end but for the bound.
+    # It has not a single row, and only the bound ends it.
     each: dict[str, Any] = {
         f"A{i}": {"allOf": [{"$ref": f"#/$defs/A{i + 1}"}] * 9} for i in range(9)
     }
@@ -109,7 +109,7 @@ def test_table_is_bounded() -> None:
     assert len(describe_type({"$ref": "#/$defs/A0"}, SchemaDocument({"$defs": each}))) <= 301
 
 
-def test_table_escapes_and_says_that_it_is_empty() -> None:
+def test_table_is_escaped_and_empty_table_is_labelled() -> None:
     page = render("parameters", rows=[], caption="Takes")
     assert "Takes: none." in page.html
     text = {"<b>": {"description": "<b>", "default": "<b>", "enum": ["<b>"]}}

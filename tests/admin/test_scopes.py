@@ -1,4 +1,4 @@
-"""Scopes in the admin: which tools need them, and their words."""
+"""Scopes in the admin: the tools that require them, and their descriptions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def beta() -> str:
 
 @pytest.fixture
 def administrator(settings: Any) -> Administrator:
-    """At a site whose two tools need the scope "read", and one of which waits for approvals."""
+    """An administrator of a site with two tools of scope "read" that require confirmation."""
     settings.MCP_BRIDGE = {"SCOPES": {"read": f"Read {MARKER}", "write": "Change"}}
     ToolSetting.objects.all().delete()
     serve_tools(settings, alpha, beta, scopes="read", confirm=True)
@@ -50,7 +50,7 @@ def administrator(settings: Any) -> Administrator:
 
 
 def tools_of(user: Any, *scopes: str) -> list[str]:
-    """The tools that are listed for a token with these scopes."""
+    """Return the names of the tools listed for a token with these scopes."""
     _, secret = Token.objects.issue(user=user, name="Laptop", scopes=scopes)
     return [tool["name"] for tool in MCPClient(token=secret).list_tools()]
 
@@ -116,7 +116,7 @@ def test_tools_are_filtered_by_scope(administrator: Administrator) -> None:
         assert [each.name for each in context.context["cl"].result_list] == names
 
 
-# The words.
+# The descriptions.
 
 
 def at(page: str, *args: Any) -> str:
@@ -186,7 +186,7 @@ def test_descriptions_require_scope_permissions(administrator: Administrator) ->
 
 
 def test_query_count_is_independent_of_scope_count(settings: Any) -> None:
-    # On a busy machine a page takes longer than what is known holds, which is a query more.
+    # On a busy machine the cached state would expire during a page, which costs another query.
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     ToolSetting.objects.all().delete()
     administrator = Administrator()

@@ -1,4 +1,4 @@
-"""The page of what somebody sees, and why not the rest."""
+"""The preview of the tools that a user or group sees, and why others are hidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MARKER = "<script>alert(1)</script>"
 
 
 class Closed(AccessPolicy):
-    """A policy of a site that is closed."""
+    """An access policy that refuses every call."""
 
     def allows(self, tool: Tool, context: Context) -> bool:
         return False
@@ -63,7 +63,7 @@ def test_users_and_groups_are_found_by_name(administrator: Administrator) -> Non
     assert f'href="?group={group.pk}"' in text
     assert MARKER not in text
     assert "A member of press &lt;script&gt;" in administrator.get("sees", q="press <")
-    # Where nothing is asked for, groups are there to choose from.
+    # Without a query, the page offers the groups to choose from.
     assert f'href="?group={group.pk}"' in administrator.get("sees")
     for query in ({"group": "x"}, {"group": "0"}, {"group": "9" * 30}, {"group": MARKER}):
         assert " sees " not in administrator.get("sees", **query).partition("content-main")[2]
@@ -108,7 +108,7 @@ def test_custom_access_policy_may_refuse_group_members(settings: Any) -> None:
     assert f"<td>{FURTHER}</td>" in text
     assert text.count(FURTHER) == 1
     assert ASKED in text.partition("mcp-answers")[0]
-    # Of a person it is asked, and a tool that is off is off for everybody.
+    # The policy can be asked about a user; and a disabled tool is disabled for everyone.
     text = administrator.get("sees", user=administrator.user.pk)
     assert (FURTHER in text, ASKED in text) == (False, False)
     administrator.act("switch_off", "alpha")
@@ -145,7 +145,7 @@ CAN = {
 def test_django_permissions_are_named_in_the_readers_language(
     administrator: Administrator, tmp_path: Path
 ) -> None:
-    """A name that a site has given one itself stays as it is."""
+    """A custom name of a permission is not translated."""
     administrator.get("changelist")
     ada, tool = get_user_model().objects.create_user("ada"), row("alpha")
     pages: list[tuple[Any, ...]] = [("sees",), ("change", tool.pk), ("changelist",)]

@@ -55,7 +55,7 @@ def administrator(site: Any) -> Administrator:
 
 
 def cells(page: str, name: str) -> dict[str, str]:
-    """The columns of a tool's row, as they are read."""
+    """Return the columns of a tool's row as plain text."""
     (line,) = [
         part for part in page.split("<tr>") if re.search(rf">{name}(</span>)?</a></th>", part)
     ]
@@ -237,7 +237,7 @@ def test_only_removed_tools_can_be_deleted(administrator: Administrator) -> None
 
 
 def test_query_count_is_independent_of_tool_count(settings: Any) -> None:
-    # On a busy machine a page takes longer than what is known holds, which is a query more.
+    # On a busy machine the cached state would expire during a page, which costs another query.
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     ToolSetting.objects.all().delete()
     administrator = Administrator()
@@ -271,7 +271,7 @@ def named(name: str) -> Any:
 
 
 def switch(administrator: Administrator, name: str, on: bool, expected: int = 200) -> Any:
-    """What a script is told that switches a tool."""
+    """Return the JSON answer to a script that switches a tool."""
     data = {"enabled": "on"} if on else {}
     administrator.post("switch", row(name).pk, expected=expected, **data)
     return administrator.response.json() if expected == 200 else None  # type: ignore[attr-defined]
@@ -351,7 +351,7 @@ def test_tools_are_grouped_unless_a_column_is_chosen(
     flat = ["a_was_here", "alpha", "beta", "gamma"]
     rest = ("Without a tool", ["a_was_here"])
     assert groups(group="prefix") == [(name, [name]) for name in flat[1:]] + [rest]
-    # Three groups of three tools would only be in the way, and all are of the same app.
+    # Headings are omitted if each tool would be a group, or all are of the same app.
     assert groups() == groups(group="app") == [("", flat)]
     serve_tools(settings, alpha, alpha_too, beta, beta_too)
     ToolSetting.objects.filter(name="gamma").delete()

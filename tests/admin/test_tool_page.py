@@ -1,4 +1,4 @@
-"""A tool's page in the admin: its settings, and the approval of what has changed."""
+"""A tool's page in the admin: its settings, and the approval of changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wipe(folder: Annotated[str, Field(max_length=20)]) -> str:
     """
     Wipe a folder <script>alert(1)</script>.
 
-    Ask first.
+    Ask the user first.
     """
     return folder
 
@@ -54,7 +54,7 @@ def administrator(settings: Any) -> Administrator:
 
 
 def page(administrator: Administrator) -> str:
-    """The tool's page, in one line."""
+    """Return the tool's page in one line."""
     return re.sub(r"\s+", " ", administrator.get("change", row("wipe").pk))
 
 
@@ -69,7 +69,7 @@ def listed(administrator: Administrator) -> list[dict[str, Any]]:
 
 def test_page_shows_the_definition_sent_to_models(administrator: Administrator) -> None:
     text = administrator.get("change", row("wipe").pk)
-    assert f"Wipe a folder {ESCAPED}.\n\nAsk first.</pre>" in text
+    assert f"Wipe a folder {ESCAPED}.\n\nAsk the user first.</pre>" in text
     assert MARKER not in text
     assert "string, maximum length 20" in text
     assert "<strong>deletes</strong>: It may delete or overwrite." in text
@@ -113,16 +113,16 @@ def test_models_receive_the_texts_set_in_the_admin(administrator: Administrator)
     assert MARKER not in text
 
 
-def test_saving_keeps_a_concurrent_approval(
-    administrator: Administrator, settings: Any
-) -> None:
+def test_saving_keeps_a_concurrent_approval(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     before = row("wipe").fingerprint
     administrator.save("wipe", enabled="on", note="Noted.")
     assert (row("wipe").fingerprint, row("wipe").note) == (before, "Noted.")
 
 
-def test_changed_definition_is_shown_and_approved(administrator: Administrator, settings: Any) -> None:
+def test_changed_definition_is_shown_and_approved(
+    administrator: Administrator, settings: Any
+) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     assert listed(administrator) == []
     assert "1 tool is pending approval." in administrator.get("changelist")

@@ -1,4 +1,4 @@
-"""Toolsets in the admin: a filter of the list, and what each list takes of a model."""
+"""Toolsets in the admin: a filter of the list, and the tokens that each list takes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tokens(*names: str) -> int:
 
 
 def lengths(page: str) -> list[str]:
-    """What the page says of each list."""
+    """Return the page's text on the size of each list."""
     text = re.sub(r"<[^>]*>", "", page)
     return re.findall(r"\S+: \d+ enabled, about \d+ tokens", text)
 

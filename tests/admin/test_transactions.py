@@ -1,5 +1,5 @@
 """
-What an administrator decides is written, however many calls are recorded meanwhile.
+Administrators' decisions are written even while many calls are recorded.
 
 SQLite refuses at once to let a transaction write that has read before, if another connection has
 written since; a transaction that begins with a write waits its turn. Under load:
@@ -52,7 +52,7 @@ def administrator(
 
 
 def transactions(queries: CaptureQueriesContext) -> list[list[str]]:
-    """The statements of each transaction that has written something."""
+    """Return the statements of each transaction that has written something."""
     found: list[list[str]] = []
     is_open = False
     for query in queries.captured_queries:
@@ -120,9 +120,7 @@ def test_deleting_a_removed_tool_begins_with_a_write(administrator: Administrato
 
 
 @pytest.mark.parametrize("decision", ["_approve", "_refuse"])
-def test_deciding_a_call_begins_with_a_write(
-    administrator: Administrator, decision: str
-) -> None:
+def test_deciding_a_call_begins_with_a_write(administrator: Administrator, decision: str) -> None:
     pending = PendingCall.objects.get()
     page = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
     changes(administrator, page, **{decision: "1", "reason": "No."})

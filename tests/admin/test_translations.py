@@ -1,4 +1,4 @@
-"""The catalogues of translations: they have each text that is marked, whole and compiled."""
+"""The translation catalogues: every marked text is there, translated and compiled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import mcp_bridge
 
 PACKAGE = Path(mcp_bridge.__file__).parent
 LANGUAGES = ["de", "es", "fr"]
-# By the name of a function of django.utils.translation: the places of its message, and of the
-# context.
+# By the name of a function of django.utils.translation: the positions of the context and of the
+# message.
 MARKS = {
     "gettext": (None, 0),
     "gettext_noop": (None, 0),
@@ -26,12 +26,12 @@ MARKS = {
     "pgettext": (0, 1),
     "npgettext": (0, 1, 2),
 }
-# A message is known by its context and its text, and that of its plural, as in a catalogue.
+# A message is identified by its context, text and plural, as in a catalogue.
 Message = tuple[str | None, str, str]
 
 
 def message_of(name: str, call: ast.Call) -> Message | None:
-    """The message that a call of a function by that name marks, None where it marks none."""
+    """Return the message that a call of the named function marks, or None."""
     if name not in MARKS:
         return None
     context, *places = MARKS[name]
@@ -58,7 +58,7 @@ def in_python(file: Path) -> Iterator[Message]:
 
 
 def in_template(file: Path) -> Iterator[Message]:
-    # What makemessages reads of a template: calls, between words that it does not read.
+    # Like makemessages, read a template as Python calls between text to skip.
     text = templatize(file.read_text(), origin=str(file))
     for found in re.finditer(r"(?<!\w)(_|n?p?gettext)\(", text):
         for end in (each.end() for each in re.finditer(r"\)", text) if each.start() > found.end()):
@@ -77,7 +77,7 @@ def in_template(file: Path) -> Iterator[Message]:
 
 @cache
 def marked() -> dict[Message, Path]:
-    """All messages that the package marks, each with a file that has it."""
+    """Return all messages that the package marks, each with a file that has it."""
     found: dict[Message, Path] = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         found |= dict.fromkeys(in_python(file), file)
@@ -95,7 +95,7 @@ def messages_in(entries: polib.POFile) -> set[Message]:
 
 
 def placeholders(text: str) -> list[str]:
-    """The places of a text that are filled in, in no order."""
+    """Return the placeholders of a text, sorted: translations may reorder them."""
     return sorted(re.findall(r"%\(\w+\)[sd]|%[sd]|\{\w*\}", text))
 
 
@@ -137,7 +137,7 @@ def test_catalogue_is_complete(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_translations_have_the_placeholders_of_their_messages(language: str) -> None:
     for each in catalogue(language):
-        # One may be written as "one", which has no number.
+        # The singular may be written as "one", without a number.
         allowed = [placeholders(each.msgid), placeholders(each.msgid_plural or each.msgid)]
         for text in filter(None, [each.msgstr, *each.msgstr_plural.values()]):
             assert placeholders(text) in allowed, each.msgid

@@ -1,4 +1,4 @@
-"""Trying a tool in the admin, and seeing the tools as somebody else."""
+"""Trying a tool in the admin, and previewing the tools as another user."""
 
 from __future__ import annotations
 

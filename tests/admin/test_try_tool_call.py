@@ -29,7 +29,7 @@ def post(user: Any) -> Any:
 
 
 def filled(name: str, /, **typed: str) -> ArgumentsForm:
-    """The form of a tool, filled in."""
+    """Return the filled-in form of a tool."""
     tool = registry.snapshot.tools.get(name)
     assert tool is not None
     data = {f"arguments-{key}": text for key, text in typed.items()}
@@ -37,7 +37,7 @@ def filled(name: str, /, **typed: str) -> ArgumentsForm:
 
 
 def tried(user: Any, name: str, /, **typed: str) -> Any:
-    """What a tool's form gives, filled in."""
+    """Return the result of a tool's filled-in form."""
     form = filled(name, **typed)
     assert form.is_valid(), form.errors
     outcome = call(name, form.arguments(), post(user))

@@ -1,4 +1,4 @@
-"""Two people at one form: a stale form changes nothing that somebody else has decided."""
+"""Two people at one form: a stale form does not overwrite another user's changes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_stale_form_is_not_saved(ada: Administrator, bob: Administrator) -> None
     assert "checked" not in box(page, "enabled")
     assert 'value="5/min"' in box(page, "rate")
     assert [each.user for each in LogEntry.objects.all()] == [bob.user]
-    # The answer has the revision that it shows.
+    # The answer carries the revision of the values it shows.
     (shown,) = re.findall(r'name="_revision" value="([^"]*)"', page)
     ada.save("alpha", rate="5/min", note="Looked at.", _revision=shown)
     now = row("alpha")
@@ -132,7 +132,7 @@ def test_field_that_was_locked_is_not_cleared(ada: Administrator, settings: Any)
 
 
 def listed(ada: Administrator) -> dict[str, Any]:
-    """What a browser without JavaScript sends of the list, with nothing touched."""
+    """Return the data of the untouched list that a browser without JavaScript sends."""
     page = ada.get("changelist")
     found = re.findall(r"<input ([^>]*)>", page.partition('id="changelist-form"')[2])
     data: dict[str, Any] = {"_save": "Save"}
@@ -232,7 +232,7 @@ def test_second_of_two_simultaneous_forms_is_stale(ada: Administrator, bob: Admi
     second = threading.Thread(target=rename)
 
     def meanwhile(execute: Any, sql: str, *args: Any) -> Any:
-        """Have the other form sent after this one was checked, and before it is written."""
+        """Send the other form after this one was checked and before it is written."""
         if sql.startswith("UPDATE") and Token._meta.db_table in sql:
             second.start()
             second.join(0.5)

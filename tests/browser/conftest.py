@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium driven by Playwright, on a newsroom that is really served."""
+"""A real browser (Debian's Chromium, driven by Playwright) on a served newsroom."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 PICTURES = Path(os.environ.get("SCREENSHOTS", ".screenshots"))
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-# The pages that are photographed and measured now: both write style sheets into a page, which the
-# policy refuses, as it should.
+# Pages being photographed or measured: both inject style sheets, which the policy rightly
+# refuses.
 INSPECTED: set[Page | None] = set()
 WIDTHS, SCHEMES = (1280, 400), ("light", "dark")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> None:
-    """These tests need no other site: the newsroom is the one of the settings."""
+    """Override of the fixture: the settings already have the site, the newsroom."""
 
 
 class StrictPolicy:
-    """Middleware of a site whose pages load and run what it serves itself, and nothing else."""
+    """Middleware whose pages load and run only content from their own origin."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -51,7 +51,7 @@ class StrictPolicy:
 
 @pytest.fixture(scope="session")
 def strict_policy() -> Iterator[None]:
-    """Have the newsroom send a strict policy, and speak the browser's language."""
+    """A newsroom that sends a strict policy and uses the browser's language."""
     with override_settings(
         MIDDLEWARE=[
             f"{__name__}.StrictPolicy",
@@ -64,13 +64,13 @@ def strict_policy() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def live_server(strict_policy: None, live_server: Any) -> Any:
-    """The server of all tests, begun with that policy."""
+    """The server of all tests, started with the strict policy."""
     return live_server
 
 
 @pytest.fixture(scope="session")
 def chromium(live_server: Any) -> Iterator[Browser]:
-    """Chromium, closed before the server is, whose threads end with its connections."""
+    """Chromium, closed before the server, whose threads end with its connections."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "Chromium is not installed: apt-get install chromium"
     with sync_playwright() as playwright:
@@ -90,15 +90,15 @@ def newsroom(transactional_db: None) -> None:
 @pytest.fixture
 def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
     """
-    Opens an address as a user of the newsroom, or as nobody yet.
+    A function that opens an address as a user of the newsroom, or anonymously.
 
-    What goes wrong in the page fails the test.
+    An error in the page fails the test.
     """
     faults: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
-        # Browsers ask for the site's icon, which the newsroom does not have; and axe-core reads
-        # style sheets as texts of the page, beside which it looks for what Django 5.2's import.
+        # Browsers request a favicon, which the newsroom does not have; and axe-core parses style
+        # sheets as part of the page, so it resolves Django 5.2's imports relative to the page.
         address = message.location["url"]
         if message.page in INSPECTED:
             return
@@ -135,8 +135,8 @@ def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Calla
 
 @contextmanager
 def inspecting(page: Page) -> Iterator[None]:
-    """Hear nothing of what the tools of the tests do in a page."""
-    # What the page has said before is heard first.
+    """Ignore console messages that the test tools cause in a page."""
+    # Receive the earlier messages of the page first.
     page.evaluate("0")
     INSPECTED.add(page)
     yield
@@ -145,7 +145,7 @@ def inspecting(page: Page) -> Iterator[None]:
 
 
 def check(page: Page, name: str) -> None:
-    """Photograph the page, and hold it to WCAG's levels A and AA as far as axe-core can tell."""
+    """Photograph the page and check WCAG levels A and AA as far as axe-core can."""
     with inspecting(page):
         photograph(page, name)
 
@@ -173,7 +173,7 @@ def photograph(page: Page, name: str) -> None:
     assert max(hidden, default=0) <= 0, f"{picture.name}: the list is {hidden} pixels too wide"
 
 
-# The admin hides what takes a column out of the sorting until the pointer is over it.
+# The admin hides the link that removes a column from the sorting until the pointer is over it.
 FOCUSABLE = (
     "#content :is(a[href]:not(.sortremove), button, input:not([type=hidden]), select, "
     "textarea, summary)"
@@ -181,7 +181,7 @@ FOCUSABLE = (
 
 
 def missed_by_the_keyboard(page: Page) -> list[str]:
-    """What can be used on the page, and does not get the focus by pressing Tab."""
+    """Return the controls of the page that do not get the focus by pressing Tab."""
     wanted = page.locator(FOCUSABLE).evaluate_all(
         "all => all.filter(each => each.checkVisibility() && !each.disabled)"
         ".map((each, number) => (each.dataset.n = number))"

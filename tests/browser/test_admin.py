@@ -24,7 +24,7 @@ from tests.support.serving import set_tool
 
 Visit = Callable[..., Page]
 LIST = "/admin/mcp_bridge/toolsetting/"
-# How many colours the picture on a canvas has.
+# Counts the colours of the image on a canvas.
 COLOURS = """canvas => new Set(new Uint32Array(
     canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size"""
 
@@ -39,7 +39,7 @@ def seen_by(username: str) -> set[str]:
 
 
 def change_the_definition_of(name: str, description: str = "Delete a draft.") -> None:
-    """As if the code had another definition when the tool was approved."""
+    """Pretend that the code had another definition when the tool was approved."""
     setting = ToolSetting.objects.get(name=name)
     approved = json.loads(setting.approved)
     approved["description"] = description
@@ -111,7 +111,7 @@ def test_tool_with_a_nested_form_shows_an_image(visit: Visit) -> None:
 
 
 def sounds() -> list[AudioContent | ImageContent]:
-    """Return a second of silence, and a picture that is none."""
+    """Return a second of silence, and an invalid image."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setparams((1, 1, 8000, 0, "NONE", ""))
@@ -119,9 +119,7 @@ def sounds() -> list[AudioContent | ImageContent]:
     return [AudioContent(file.getvalue(), "audio/wav"), ImageContent(b"\x89PNG", "image/png")]
 
 
-def test_audio_is_played_and_invalid_image_is_labelled(
-    visit: Visit, settings: Any
-) -> None:
+def test_audio_is_played_and_invalid_image_is_labelled(visit: Visit, settings: Any) -> None:
     serve_tools(settings, sounds)
     visit(LIST).wait_for_load_state()
     page = visit(tool("sounds") + "try/")
@@ -140,7 +138,7 @@ def test_token_is_limited_when_it_is_issued(visit: Visit) -> None:
     page.get_by_label("Name:").fill("Laptop")
     page.get_by_label("articles:read: Read articles").check()
     page.locator("input[name=tools][value=articles_get]").check()
-    # The user who issues it is proposed.
+    # The form preselects the user who issues the token.
     assert page.locator("input[name=user]").input_value() != ""
     page.screenshot(path=PICTURES / "admin-token.png")
     page.get_by_role("button", name="Save", exact=True).click()
@@ -198,7 +196,7 @@ CALLED: list[tuple[str, dict[str, Any]]] = [
     ("articles_get", {"slug": 5, "<script>": True}),
     ("articles_revise", {"slug": "no-such-article", "text": "x"}),
 ]
-# What is there to be seen once tools were called.
+# Pages with content once tools were called.
 FOLLOWED = {
     "admin-index": "/admin/",
     "admin-front": "/admin/mcp_bridge/",

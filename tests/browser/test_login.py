@@ -1,4 +1,4 @@
-"""A client's user logs in to the newsroom in a real browser, while the client waits."""
+"""A client's user logs in to the newsroom in a real browser while the client waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS = 60
 
 
 class Window:
-    """A window of the browser, which another thread's client asks to open an address."""
+    """A browser window in which a client in another thread opens an address."""
 
     def __init__(self) -> None:
         self.asked: Queue[str] = Queue()
@@ -85,7 +85,7 @@ def test_client_is_authorized_and_later_gains_scopes(visit: Visit, live_server: 
         assert page.get_by_text("Write, publish and delete").count() == 0
         check(page, "login-consent")
         window.answers.put(allow(page))
-        # The next call needs more: the same person is asked again, and need not log in.
+        # The next call requires more scopes: the same user consents again without a login.
         page.goto(window.asked.get(timeout=SECONDS))
         page.get_by_text("Write, publish and delete articles").wait_for()
         check(page, "login-consent-more")
@@ -99,9 +99,7 @@ def test_client_is_authorized_and_later_gains_scopes(visit: Visit, live_server: 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_newsroom_login_is_legible_and_accessible(
-    visit: Visit, width: int, scheme: Any
-) -> None:
+def test_newsroom_login_is_legible_and_accessible(visit: Visit, width: int, scheme: Any) -> None:
     page = visit("/login/?next=/mcp/connections/", "", width=width, scheme=scheme)
     check(page, "login")
     assert missed_by_the_keyboard(page) == []

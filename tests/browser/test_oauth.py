@@ -1,4 +1,4 @@
-"""The pages on which people let clients in and lock them out, in a real browser."""
+"""The pages to authorize and disconnect clients, in a real browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOCAL = "http://localhost:33418/callback"
 
 @pytest.fixture(autouse=True)
 def with_oauth(newsroom: None, settings: Any, live_server: Any) -> str:
-    """The newsroom as its own authorization server, with scopes that its administrator has set."""
+    """The newsroom as its own authorization server, with scopes set by its administrator."""
     resource = f"{live_server.url}/mcp"
     settings.MCP_BRIDGE = {
         "SERVER_INFO": {"name": "newsroom", "title": "The Newsroom", "version": "1.0"},
@@ -47,7 +47,7 @@ def with_oauth(newsroom: None, settings: Any, live_server: Any) -> str:
         path("admin/", admin.site.urls),
         path("", include("mcp_bridge.oauth.urls")),
     )
-    # The first request of the endpoint's registry makes the rows.
+    # The first request that reads the registry creates the rows.
     browser_of("editor").get(
         address(register(client_id="x"), scope="articles:read", resource=resource)
     )
@@ -74,7 +74,7 @@ def claude_code() -> Any:
 
 
 def connected(resource: str) -> None:
-    """What an editor has let in after a while."""
+    """Create the connections that an editor has after a while."""
     editor = get_user_model().objects.get(username="editor")
     clients = (
         register(name="Claude", registration_source="manual"),

@@ -1,4 +1,4 @@
-"""What becomes of calls, as an administrator sees it: the queue, the records and the rates."""
+"""The administrator's view of calls: the queue, the records and the rates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUEUE, RECORDS = "/admin/mcp_bridge/pendingcall/", "/admin/mcp_bridge/toolcallre
 
 
 class Editor(CheckedClient):
-    """The model of an editor, in a client that cannot ask its user anything."""
+    """An editor's model in a client without elicitation."""
 
     def __init__(self, live_server: Any, revision: str = ERAS[0]) -> None:
         user = get_user_model().objects.get(username="editor")
@@ -40,7 +40,7 @@ class Editor(CheckedClient):
         return self.call_tool("articles_delete", {"slug": article.slug})
 
     def waits(self, article: Article) -> str:
-        """The path of the page that the model of a pending call reads."""
+        """Return the path of the page in the answer to a pending call."""
         result = self.delete(article)
         assert result["isError"], result
         found = re.search(rf" at {re.escape(self.site)}(/\S+)\. Ask the user", text_of(result))
@@ -57,7 +57,7 @@ def is_there(article: Article) -> bool:
 
 
 def two_weeks_of_calls() -> None:
-    """Records as a small site has them after a while."""
+    """Create the records of a small site after two weeks."""
     users = list(get_user_model().objects.filter(username__in=["author", "editor", "reader"]))
     tools = ("articles_search", "articles_get", "comments_list", "statistics_table", "wire_import")
     came = {0: (Outcome.FAILED, ErrorCode.TOOL_ERROR), 5: (Outcome.REFUSED, ErrorCode.INVALID)}

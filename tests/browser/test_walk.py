@@ -1,4 +1,4 @@
-"""The tasks of administrators, from the first page of the admin on, as three people do them."""
+"""The tasks of administrators, from the admin's index on, done by three users."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs/operate/administration.md"
 TASK = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You can [^|]+) \|$", re.MULTILINE)
 MOST_CLICKS, MOST_KEYS = 3, 15
-# What each may do, beside what Django gives a superuser.
+# Permissions of each user; None for a superuser.
 PEOPLE = {
     "admin": None,
     "chief": (
@@ -46,7 +46,7 @@ WALKS = [
 
 
 class Row(NamedTuple):
-    """A task as it is documented: the clicks to its page, those there, and what others read."""
+    """A documented task: clicks to its page, clicks there, and the text without permission."""
 
     way: list[str]
     there: list[str]
@@ -64,12 +64,12 @@ def documented() -> list[Row]:
 
 class Walk:
     """
-    A person's way through one task, with the names of what was clicked.
+    A user's way through one task, with the names of the elements clicked.
 
-    Names are those of the code: the page has them in the language of the browser.
+    Names are those of the code; the page has them in the language of the browser.
     """
 
-    # The pages that were held to what all are held to: each is once, and once more when it answers.
+    # Pages already checked: each is checked once, and once more when it answers.
     checked: ClassVar[set[tuple[str, bool]]]
 
     def __init__(self, page: Page, language: str, name: str, *, may_decide: bool) -> None:
@@ -81,16 +81,16 @@ class Walk:
         self.told = ""
 
     def text(self, text: str, **values: str) -> str:
-        """Return a text of the code as the page has it."""
+        """Return a text of the code in the language of the page."""
         with override(self.language):
             return gettext(text) % {name: gettext(value) for name, value in values.items()}
 
     def arrive(self) -> None:
-        """Say that the task is done on this page: what is clicked now is no way to it."""
+        """Mark this page as the task's: later clicks do not count as the way to it."""
         self.there = []
 
     def look(self) -> None:
-        """Hold the page that was reached to what all pages are held to."""
+        """Run the checks for all pages on the page that was reached."""
         self.page.wait_for_load_state()
         path = re.sub(r"\d+", "", urlsplit(self.page.url).path)
         if (seen := (path, bool(self.there))) not in self.checked:
@@ -103,7 +103,7 @@ class Walk:
         (self.way if self.there is None else self.there).append(name)
 
     def named(self, role: Any, text: str, **values: str) -> Locator:
-        """Return what has that name, with a count or without."""
+        """Return the element with that name, with a count or without."""
         name = re.escape(self.text(text, **values))
         wanted = re.compile(rf"^\W*{name}\W*(\(\d+\))?$", re.IGNORECASE)
         return self.content.get_by_role(role, name=wanted).first
@@ -125,7 +125,7 @@ class Walk:
         self.look()
 
     def follow_tool(self, name: str) -> None:
-        """Click the name of a tool, beside which its title may stand."""
+        """Click the name of a tool; its title may be beside it."""
         link = self.content.get_by_role("link", name=name).first
         self._use(link, name)
         with self.page.expect_navigation():
@@ -143,9 +143,9 @@ class Walk:
 
     def is_told(self, text: str, action: str = "", model: str = "") -> bool:
         """
-        Return whether somebody who may not decide reads so, as nobody else does.
+        Return whether this user may not decide; only such a user sees the text.
 
-        ``action`` and ``model`` make the name of the permission that it takes, where it has one.
+        ``action`` and ``model`` name the permission in the text, if it has one.
         """
         permission = {"permission": self.text(action, model=model)} if action else {}
         told = self.content.get_by_text(self.text(text, **permission))
@@ -320,7 +320,7 @@ TASKS: list[Callable[[Walk], None]] = [
 
 @pytest.fixture
 def busy_newsroom(newsroom: None, live_server: Any, settings: Any) -> None:
-    """The newsroom with something to decide and something to read about."""
+    """The newsroom with pending decisions and with records to read."""
     cache.clear()
     users = get_user_model().objects
     users.filter(username="admin").update(is_superuser=True)
@@ -360,7 +360,7 @@ def test_each_task_is_three_clicks_away(
             assert (walk.way, walk.there) == (row.way, row.there)
 
 
-# Whether what has the focus looks otherwise than it does without.
+# Whether the focused element looks different from its state without focus.
 IS_MARKED = """() => {
     const used = document.activeElement;
     const look = () => ["outline", "boxShadow", "borderColor", "backgroundColor",
@@ -375,7 +375,7 @@ FOCUSED = "document.activeElement.textContent.trim() || document.activeElement.n
 
 
 class Keys:
-    """Keys that are pressed and counted, where the focus is seen."""
+    """A counter of pressed keys that checks that the focus is visible."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.count = page, 0
@@ -385,7 +385,7 @@ class Keys:
         self.count += 1
 
     def go_to(self, name: str) -> None:
-        """Press Tab until something of that name has the focus."""
+        """Press Tab until an element with that name has the focus."""
         while True:
             self.press("Tab")
             assert self.page.evaluate(IS_MARKED), self.page.evaluate(FOCUSED)

@@ -20,11 +20,11 @@ ELSEWHERE = {
     "test_oversized_body_is_not_read",
     "test_interrupted_body_is_refused",
     "test_body_in_chunks_is_read_to_its_limit",
-    # The thread of a request under WSGI, and Django's handler where a coroutine ends more.
+    # The thread of a request under WSGI, and Django's handler: a coroutine ends more there.
     "test_nothing_that_a_tool_raises_ends_the_thread_of_its_request",
     # Two threads of requests at once, which a SQLite database in memory cannot serve.
     "test_calls_can_wait_for_each_other_on_one_loop",
-    # What the site's middleware does, and what mcp_doctor says of it.
+    # The site's middleware, and the findings of mcp_doctor on it.
     "test_a_middleware_is_in_the_way",
     "test_origin_is_compared_with_the_middlewares_host",
     "test_middlewares_attributes_and_a_few_headers_reach_the_view",

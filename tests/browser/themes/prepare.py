@@ -1,4 +1,4 @@
-"""Makes the rows of a newsroom in use; prints the owner's session, and the pages, as JSON."""
+"""Create the rows of a newsroom in use; print the owner's session and the pages as JSON."""
 
 from __future__ import annotations
 

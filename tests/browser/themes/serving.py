@@ -1,4 +1,4 @@
-"""The newsroom with a theme, served in a process of its own."""
+"""The newsroom with a theme, served in a separate process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _environment(database: Path, theme: str = "") -> dict[str, str]:
 
 
 def prepare(folder: Path) -> dict[str, Any]:
-    """Make the database; return the session of its owner, and the pages."""
+    """Create the database; return the session of its owner and the pages."""
     found = run_python("-m", "tests.browser.themes.prepare", env=_environment(folder / "db"))
     return dict(json.loads(found))
 

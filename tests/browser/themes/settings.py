@@ -1,4 +1,4 @@
-"""Settings of a newsroom whose admin has the theme of the environment; without one, Django's."""
+"""Settings of a newsroom with the admin theme of the variable THEME, or without one."""
 
 from __future__ import annotations
 

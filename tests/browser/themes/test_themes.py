@@ -1,4 +1,4 @@
-"""The pages in the themes of the admin that most sites have: all are legible, and can be used."""
+"""The pages in popular themes of the admin: all are legible and usable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.browser.conftest import PICTURES, SCHEMES
 from tests.browser.themes.serving import prepare, serving
 
 THEMES = ("unfold", "jazzmin", "grappelli")
-# What a theme makes of pages that are not ours; the colours of their texts are its own.
+# Pages of Django: their text colours are those of the theme.
 OF_DJANGO = ("/admin/", "/admin/auth/user/", "/admin/auth/user/1/change/", "/admin/auth/group/add/")
 COLOURS = """() => [...document.querySelectorAll("body *")].map(
     (each) => getComputedStyle(each).color)"""
@@ -40,7 +40,7 @@ def theme(request: Any, site: tuple[Path, dict[str, Any]]) -> Iterator[tuple[str
 def visit(
     theme: tuple[str, str], chromium: Browser, site: tuple[Path, dict[str, Any]]
 ) -> Iterator[Visit]:
-    """Makes a window of the newsroom's owner; what goes wrong in its pages fails the test."""
+    """A function that opens a window of the newsroom's owner; errors in its pages fail the test."""
     faults: list[str] = []
     _, url = theme
 
@@ -64,7 +64,7 @@ def visit(
 
 
 def faint(page: Page, colours: set[str]) -> list[tuple[str, str]]:
-    """What axe-core finds too faint to read in a colour that the theme itself has nowhere."""
+    """Return texts of too little contrast, by axe-core, in colours that the theme does not use."""
     found = Axe().run(page, options={"runOnly": {"type": "rule", "values": ["color-contrast"]}})
     nodes = [node for each in found.response["violations"] for node in each["nodes"]]
     return [
@@ -94,7 +94,7 @@ def test_every_page_is_legible(
         response = page.goto(address)
         assert response is not None
         assert response.status == 200, address
-        # Themes fade some of their parts in.
+        # Some themes fade parts of the page in.
         page.wait_for_timeout(150)
         picture = PICTURES / f"{theme[0]}-{name}-{scheme}.png"
         page.screenshot(path=picture, full_page=True)

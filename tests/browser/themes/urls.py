@@ -1,4 +1,4 @@
-"""The newsroom's pages, and those that a theme has beside them."""
+"""The newsroom's pages, and those that a theme adds."""
 
 from __future__ import annotations
 
