@@ -44,8 +44,18 @@ RULES: Final = {
         re.IGNORECASE,
     ),
 }
-# The findings that each room may still have; none if it is not named.
-MOST: Final[dict[str, int]] = {}
+# The findings that are right, by room: all of them are data, such as "There is no article 7."
+MOST: Final = {
+    "tests": 1,  # The book of the page on django-modern-rpc.
+    "tests/ext": 2,  # The customer of the page on OpenAPI, and the text of a protobuf comment.
+    "tests/management": 1,  # The reason that a command prints.
+    "tests/oauth": 1,  # The name of a client.
+    "tests/records": 4,  # An article that is missing, as the text of a recorded error.
+    "tests/schemas": 4,  # Help texts of a serializer's fields, which become descriptions.
+    "tests/server": 3,  # The description of a parameter.
+    "tests/sites": 1,  # The error of the example site.
+    "tests/sources": 4,  # Errors of the examples: an article, a team and a table.
+}
 MOST_WORDS: Final = 9
 # First words of a docstring that are not the verb of a command.
 NO_VERB: Final = re.compile(

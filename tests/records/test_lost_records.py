@@ -169,7 +169,7 @@ def test_forged_lines_restore_nothing(
     logged = [each.getMessage() for each in caplog.records if each.name == "django.request"]
     assert json.dumps(forged) in "".join(logged)
     said = restore("\n".join(logged), monkeypatch)
-    assert said == "0 records restored; 1 lines have none that this site signed.\n"
+    assert said == "0 records restored; 1 lines without a record signed by this site.\n"
     assert ToolCallRecord.objects.values().get() == before
 
 
@@ -280,7 +280,9 @@ def test_line_without_a_record_is_left_out(
 ) -> None:
     if line.endswith("}"):
         line = signed(json.loads(line))
-    assert restore(f"{line}\n", monkeypatch).startswith("0 records restored; 1 lines have none ")
+    assert restore(f"{line}\n", monkeypatch).startswith(
+        "0 records restored; 1 lines without a record "
+    )
     assert not ToolCallRecord.objects.exists()
 
 

@@ -244,7 +244,7 @@ def test_list_view_is_limited_to_the_toolset(user: Any) -> None:
 def test_custom_address_serves_a_toolset(user: Any) -> None:
     assert reverse("mcp-toolset-editing") == "/mcp/editing"
     assert callable(MCPView.as_view(toolset="editing"))
-    with pytest.raises(ImproperlyConfigured, match=r"MCP_BRIDGE\['TOOLSETS'\] has no toolset"):
+    with pytest.raises(ImproperlyConfigured, match=r"MCP_BRIDGE\['TOOLSETS'\] does not name"):
         MCPView.as_view(toolset="edit")
 
 
