@@ -49,7 +49,7 @@ def app(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Itera
         (tmp_path / name / "__init__.py").touch()
         made.append(name)
         for module, text in modules.items():
-            file = tmp_path / name / f"{module}.py"
+            (file := tmp_path / name / f"{module}.py").parent.mkdir(exist_ok=True)
             file.write_text(HEADER + dedent(text))
         settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, name]
         registry.reload()
