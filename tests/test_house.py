@@ -51,7 +51,7 @@ ROOMS: dict[str, int] = {
     "models": 358,
     "oauth": 1_056,
     "outbound": 234,
-    "protocol": 889,
+    "protocol": 891,
     "records": 948,
     "registry": 900,
     "schemas": 2_993,

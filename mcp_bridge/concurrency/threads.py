@@ -13,8 +13,7 @@ from django.db import close_old_connections
 
 T = TypeVar("T")
 
-# Seconds an idle coroutine keeps its unused connections; reconnecting costs more than most
-# calls.
+# Seconds an idle coroutine keeps unused connections; reconnecting costs more than most calls.
 HELD: Final = 0.1
 
 

@@ -22,10 +22,9 @@ class ToolCallRecord(models.Model):
 
     Data from the client (its name, the name of an unknown tool) is kept as text and proves
     nothing. ``user_name`` remains when the user is deleted. ``arguments`` is JSON text, empty if
-    not kept. ``error_text`` is the error that the model received, and ``invalid_arguments`` are
-    the JSON pointers of invalid arguments, one a line; both without secrets. ``times`` is more
-    than 1 if one row stands for several refusals. The key contains the time: later calls have
-    greater keys.
+    not kept. ``error_text`` is the error that the model received, and ``invalid_arguments`` are the
+    JSON pointers of invalid arguments, one a line; both without secrets. ``times`` is more than 1
+    if a row stands for several refusals. The key contains the time: later calls have greater keys.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -93,10 +93,9 @@ class ClientRegistration:
     """
     A permission for clients with safe redirect URIs that request only logins.
 
-    For DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to allow
-    ``private_use_uris``: redirect URIs with a custom scheme. Since any program could claim that
-    scheme, they must be listed in full. Their schemes must also be in
-    ALLOWED_REDIRECT_URI_SCHEMES.
+    For DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to allow ``private_use_uris``: redirect
+    URIs with a custom scheme. Since any program could claim that scheme, they must be listed in
+    full. Their schemes must also be in ALLOWED_REDIRECT_URI_SCHEMES.
     """
 
     private_use_uris: ClassVar[Collection[str]] = {"cursor://anysphere.cursor-mcp/oauth/callback"}

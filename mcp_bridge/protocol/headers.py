@@ -34,6 +34,9 @@ class Headers(NamedTuple):
     # Contains the parameter headers, which only few tools use.
     environ: Mapping[str, object] = {}
 
+    def __repr__(self) -> str:
+        return f"Headers{self[:3]}"  # Without the credential: error reports show it.
+
     def check(self, version: str, method: str, name: str | None) -> None:
         """Raise HeaderMismatchError unless the headers match the body; None for no name."""
         _match("MCP-Protocol-Version", self.version, version)

@@ -131,9 +131,9 @@ assert "ada@example.com" in page(client, tokens + "?q=ada")
 assert "0 tokens" in page(client, tokens + "?q=nobody")
 assert '<input type="text" name="user"' in page(client, tokens + "add/")
 made = post(client, tokens + "add/", user=str(boss.pk), name="mine")
-assert "it is not shown again" in made.content.decode()
+assert "it will not be shown again" in made.content.decode()
 refused = post(client, tokens + "add/", user=str(ada.pk), name="hers")
-assert "would give rights that you do not have" in refused.content.decode()
+assert "would grant permissions that you do not have" in refused.content.decode()
 page(client, tokens + "%s/change/" % Token.objects.filter(user=ada).first().pk)
 page(client, "/admin/mcp_bridge/toolcallrecord/?q=ada")
 page(client, "/admin/mcp_bridge/toolcallrecord/%s/change/" % ToolCallRecord.objects.first().pk)
@@ -157,8 +157,8 @@ except MCPError as error:
 assert ToolCallRecord.objects.get(tool="ping").user == user
 from django.core import checks
 (said,) = [each for each in checks.run_checks() if each.id == "mcp_bridge.W025"]
-assert said.msg.startswith("people.Bare has no has_perm(), so that nobody has a permission")
-assert said.msg.endswith("may call rename.")
+assert said.msg.startswith("people.Bare lacks has_perm(), so users lack all permissions")
+assert said.msg.endswith("the tools rename cannot be called.")
 """
 MEMBER = """
 boss = User.objects.create(login="boss", is_superuser=True)

@@ -131,20 +131,20 @@ def test_transparent_proxy_has_no_findings(examine: Examine) -> None:
 @pytest.mark.parametrize(
     ("rule", "area", "text", "remedy"),
     [
-        (without("mcp-method"), "discovery", "server/discover is answered", "Mcp-Method"),
+        (without("mcp-method"), "discovery", "server/discover returned", "Mcp-Method"),
         (without("origin"), "origin", "returned status 200", "forward the Origin header"),
-        (answering(200), "handshake", "which is a page", "has the endpoint at /mcp, /mcp/"),
+        (answering(200), "handshake", "which is a page", "serves the endpoint at /mcp, /mcp/"),
         (answering(401), "handshake", "a login that is not the endpoint's", "exempt this address"),
         (answering(403), "handshake", "such as Django's for CSRF", "/mcp, /mcp/"),
-        (answering(404), "handshake", "there is nothing", "/mcp, /mcp/"),
+        (answering(404), "handshake", "an unknown address", "/mcp, /mcp/"),
         (answering(405), "handshake", "does not accept POST", "W031"),
         (answering(413), "handshake", "oversized body", "client_max_body_size"),
         (answering(500), "handshake", "an error page of the server", "log"),
         (answering(502), "handshake", "unreachable site", "Start the site's server"),
         (answering(503), "handshake", "unavailable site", "maintenance"),
         (answering(504), "handshake", "a timeout", "busy workers"),
-        (answering(418), "handshake", "something else", "Another view"),
-        (answering(301, Location="/mcp/"), "handshake", "loses its body", "serves both spellings"),
+        (answering(418), "handshake", "not the endpoint's JSON", "Another view"),
+        (answering(301, Location="/mcp/"), "handshake", "loses its body", "serves both forms"),
         (answering(308, Location="https://a.example/mcp"), "handshake", "a.example", "in clients"),
         (answering(302, Location="/login/?next=/mcp"), "handshake", "/login/", "exempt the end"),
         (answering(301, Location="/mcp"), "handshake", "redirects", "SECURE_PROXY_SSL_HEADER"),
@@ -199,14 +199,14 @@ def test_page_served_to_get_is_a_finding(examine: Examine) -> None:
     def page(method: str, path: str, headers: Headers) -> tuple[int, Headers, bytes] | None:
         return (200, HTML, b"<h1>Page</h1>") if method == "GET" else None
 
-    assert examine(page).found("error", "endpoint, methods", "GET is answered with status 200")
+    assert examine(page).found("error", "endpoint, methods", "GET returned status 200")
 
 
 def test_redirected_slash_address_is_a_finding(examine: Examine) -> None:
     def redirect(method: str, path: str, headers: Headers) -> tuple[int, Headers, bytes] | None:
         return (301, {"Location": "/mcp"}, b"") if path == "/mcp/" else None
 
-    assert examine(redirect).found("warning", "endpoint, slash", "answered with status 301")
+    assert examine(redirect).found("warning", "endpoint, slash", "returned status 301")
 
 
 def test_closed_port_is_a_finding(live_server: Any, secret: str) -> None:

@@ -46,6 +46,10 @@ def test_blanks_around_a_value_are_ignored(value: str, read: str) -> None:
     assert headers[:3] == (read, read, read)
 
 
+def test_repr_shows_no_other_header() -> None:
+    assert "secret" not in repr(Headers(environ={"HTTP_AUTHORIZATION": "Bearer secret"}))
+
+
 def test_missing_header_is_none() -> None:
     assert headers_of({"CONTENT_TYPE": "x"}) == Headers(environ={"CONTENT_TYPE": "x"})
 
