@@ -29,7 +29,7 @@ def judge(sent: Sent, answer: Answer, runs: list[str]) -> None:
     asked = _asked(value) if is_strict else Counter()
     assert not Counter(runs) - asked, f"{runs} have run"
     if answer.status in (202, 405):
-        assert answer.body == b"" or (answer.status == 405 and b" takes POST " in answer.body)
+        assert answer.body == b"" or (answer.status == 405 and b" accepts only POST" in answer.body)
         assert sent.method != "POST" or answer.status == 202
         return
     if answer.status == 400 and answer.body.startswith(OF_DJANGO):
