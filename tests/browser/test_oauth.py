@@ -107,7 +107,7 @@ def test_client_is_authorized_and_then_disconnected(
     connect(browser_of("editor"), client, scope="articles:read", resource=with_oauth)
     page.goto(live_server.url + CONNECTIONS)
     page.get_by_role("button", name="Disconnect Claude Code").click()
-    page.get_by_text("Claude Code is disconnected").wait_for()
+    page.get_by_text("Claude Code was disconnected").wait_for()
     page.get_by_text("No application is connected.").wait_for()
     check(page, "disconnected")
 

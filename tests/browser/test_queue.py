@@ -93,7 +93,7 @@ def test_approved_call_runs_once(visit: Visit, live_server: Any, revision: str) 
     page = visit(address, "")
     log_in(page, "admin")
     assert page.url == live_server.url + address
-    page.get_by_role("heading", name="May articles_delete be run, once?").wait_for()
+    page.get_by_role("heading", name="Run articles_delete once?").wait_for()
     text = page.locator("#content-main").inner_text()
     for part in ("Called by editor", f'"slug": "{article.slug}"', "there is no way back"):
         assert part in text
@@ -140,7 +140,7 @@ def test_queue_lists_calls_until_they_are_decided(visit: Visit, live_server: Any
     assert rows.count() == 2
     assert missed_by_the_keyboard(page) == []
     rows.filter(has_text=first.slug).get_by_role("link").click()
-    page.get_by_role("heading", name="May articles_delete be run, once?").wait_for()
+    page.get_by_role("heading", name="Run articles_delete once?").wait_for()
     assert page.url.endswith(addresses[0])
     assert missed_by_the_keyboard(page) == []
     page.get_by_role("button", name="Approve").click()
