@@ -105,7 +105,8 @@ def _install(name: str, pins: str, *more: str) -> None:
     if stamp.holds():
         return
     print(f"Installing the environment {name!r} ...", flush=True)
-    venv.create(HOME / name, clear=True, with_pip=True)
+    # A copy of Python may not be executed while another thread starts a process.
+    venv.create(HOME / name, clear=True, with_pip=True, symlinks=True)
     (HOME / f"{name}.txt").write_text(pins)
     pip = [programs(name) / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     editable = [argument for path in more for argument in ("-e", path)]
