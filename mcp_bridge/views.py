@@ -180,9 +180,9 @@ class MCPView(BridgeView):
     ) -> HttpResponse | Awaitable[HttpResponse]:
         if self.toolset is not None:
             setattr(request, TOOLSET, self.toolset)
-        return sync_to_async(self.refuse)(request) if self.view_is_async else self.refuse(request)
+        return sync_to_async(self.explain)(request) if self.view_is_async else self.explain(request)
 
-    def refuse(self, request: HttpRequest) -> HttpResponse:
+    def explain(self, request: HttpRequest) -> HttpResponse:
         """Return the page of the endpoint for a browser's GET, and 405 for any other request."""
         is_read = request.method in ("GET", "HEAD")
         if is_read and "text/html" in request.META.get("HTTP_ACCEPT", ""):
