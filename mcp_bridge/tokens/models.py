@@ -51,12 +51,10 @@ class TokenManager(models.Manager["Token"]):
         expires_at: datetime | None = None,
         scopes: Iterable[str] | None = None,
         tools: Iterable[str] | None = None,
-        issued_by: AbstractBaseUser | None = None,
+        read_only: bool = False,
     ) -> tuple[Token, str]:
         """
-        Create a token for a user; return it and its secret.
-
-        ``issued_by`` is the person who receives the secret, or None for the site itself.
+        Create a token for a user, issued by the site itself; return it and its secret.
 
         ``scopes`` and ``tools`` are the names to limit it to: an empty list allows none, and None
         does not limit it.
@@ -68,7 +66,7 @@ class TokenManager(models.Manager["Token"]):
             expires_at=expires_at,
             scope=scope,
             tools=named,
-            issued_by_id=None if issued_by is None else issued_by.pk,
+            read_only=read_only,
         )
         secret = token.make_secret()
         token.save(force_insert=True)
@@ -87,10 +85,8 @@ class TokenManager(models.Manager["Token"]):
                 values = next(iter(query.run(digests)), None)
                 if values is None:
                     return None
-                names, mine = (
-                    [each.attname for each in _columns()],
-                    len(Token._meta.concrete_fields),
-                )
+                names = [each.attname for each in _columns()]
+                mine = len(Token._meta.concrete_fields)
                 token = Token.from_db(query.alias, names[:mine], values[:mine])
                 users: Any = Token._meta.get_field("user").related_model
                 token.user = users.from_db(query.alias, names[mine:], values[mine:])
@@ -134,6 +130,12 @@ class Token(models.Model):
         null=True,
         blank=True,
         help_text=_("With none chosen, the token opens all tools that its user may call."),
+    )
+    read_only = models.BooleanField(
+        _("read only"),
+        default=False,
+        db_default=False,
+        help_text=_("The token opens only tools that change nothing."),
     )
     # Kept if that user is deleted: they may still have the secret.
     issued_by = models.ForeignKey(
