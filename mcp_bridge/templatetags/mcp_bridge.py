@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from django import template
 from django.contrib.auth.models import AnonymousUser
@@ -38,6 +37,6 @@ def mcp_endpoint(context: RequestContext) -> str:
 
 
 @register.inclusion_tag("mcp_bridge/menu.html", takes_context=True)
-def mcp_menu(context: RequestContext) -> dict[str, Any]:
+def mcp_menu(context: RequestContext) -> dict[str, object]:
     """Link a signed-in user to those pages of MCP for users that the site has."""
     return {"request": context["request"]}

@@ -33,9 +33,8 @@ def refusal(request: HttpRequest, user: AbstractBaseUser) -> str:
     """
     Return why the administrator may not issue tokens that act as the user, or "" if they may.
 
-    Always for themselves. For others only with that permission, and if the user is active, not a
-    superuser, and without permissions or groups that the administrator lacks (groups can restrict
-    tools). Only for themselves if the user model does not have a list of permissions.
+    Groups count like permissions, since they can restrict tools. Without a list of permissions in
+    the user model, tokens are only for oneself.
     """
     issuer: Any = request.user
     if user == issuer:
@@ -186,15 +185,13 @@ class TokenAdmin(PagesAdmin):
                 "error_messages": {"invalid_choice": text},
             }
             rule = gettext("The user's name, as used to log in.") + f" {rule}"
-        field = super().formfield_for_foreignkey(db_field, request, help_text=rule, **kwargs)
 
         def check_user(user: AbstractBaseUser) -> None:
             if reason := refusal(request, user):
                 raise ValidationError(text % {"reason": reason})
 
-        if field is not None:
-            field.validators = [*field.validators, check_user]
-        return field
+        kwargs |= {"help_text": rule, "validators": [check_user]}
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
