@@ -94,8 +94,10 @@ def test_revoking_own_token_is_confirmed(visit: Visit) -> None:
     assert not Token.objects.get().is_valid
 
 
-def test_tools_of_a_token_are_searched(visit: Visit) -> None:
-    page = visit(f"{LIST}add/")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tools_of_a_token_are_searched(visit: Visit, width: int) -> None:
+    page = visit(f"{LIST}add/", width=width, scheme=SCHEMES[width < 400])
+    check(page, "admin-token-add")
     boxes, find = (
         page.locator("input[name=tools]"),
         page.get_by_role("searchbox", name="Filter", exact=True),
