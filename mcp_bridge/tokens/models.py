@@ -59,15 +59,9 @@ class TokenManager(models.Manager["Token"]):
         ``scopes`` and ``tools`` are the names to limit it to: an empty list allows none, and None
         does not limit it.
         """
-        scope, named = (None if each is None else " ".join(each) for each in (scopes, tools))
-        token = self.model(
-            user_id=user.pk,
-            name=name,
-            expires_at=expires_at,
-            scope=scope,
-            tools=named,
-            read_only=read_only,
-        )
+        token = self.model(user_id=user.pk, name=name, expires_at=expires_at, read_only=read_only)
+        limits = (None if each is None else " ".join(each) for each in (scopes, tools))
+        token.scope, token.tools = limits
         secret = token.make_secret()
         token.save(force_insert=True)
         return token, secret
