@@ -174,9 +174,12 @@ def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeatu
     """
     Return the features that a credential allows: all, or those in its ``allowed_tools``.
 
-    ``allowed_tools`` is a string of names separated by spaces, or any container of names.
+    ``allowed_tools`` is a string of names separated by spaces, or any container of names. With
+    ``read_only`` it allows only those that change nothing.
     """
     # Checked outside the policy, so that a site's policy cannot widen a credential.
+    if getattr(auth, "read_only", False):
+        features = [each for each in features if each.is_read_only]
     named = getattr(auth, "allowed_tools", None)
     if named is None:
         return features

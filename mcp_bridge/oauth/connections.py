@@ -23,6 +23,7 @@ from oauth2_provider.scopes import get_scopes_backend
 
 from mcp_bridge.oauth.consent import client_context, host_of, protected, site_context
 from mcp_bridge.oauth.models import ClientUse
+from mcp_bridge.server.connecting import endpoint_url
 
 
 def live_tokens() -> QuerySet[Any]:
@@ -110,6 +111,7 @@ class ConnectionsView(LoginRequiredMixin, TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         kwargs |= {"connections": connections_of(self.request.user), **site_context(self.request)}
+        kwargs["endpoint"] = endpoint_url(self.request)
         return super().get_context_data(**kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:

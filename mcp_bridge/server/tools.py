@@ -57,7 +57,8 @@ def page(
     snapshot, policy = endpoint.snapshot, endpoint.policy
     kind = type(policy)
     is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
-    is_limited = getattr(context.auth, "allowed_tools", None) is not None
+    # Only a limited credential opens a new list.
+    is_limited = opened_by(context.auth, ()) != ()
     if is_default and not is_limited and snapshot.by_rule is not None:
         # One decision per rule, however many tools share it.
         rules = frozenset(each.access for each in policy.filter(snapshot.by_rule, context))

@@ -19,41 +19,42 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
-from mcp_bridge.admin.audience import permission_title
+from mcp_bridge.admin.audience import permission_title, permission_titles, quoted
 from mcp_bridge.admin.base import PagesAdmin, RevisedForm, column, may_view_users
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
+from mcp_bridge.tokens.views import NamesField
 
 FOR_OTHERS: Final = "mcp_bridge_tokens.issue_for_others"
 
 
-def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
+def refusal(request: HttpRequest, user: AbstractBaseUser) -> str:
     """
-    Return whether the administrator may issue tokens that act as the user.
+    Return why the administrator may not issue tokens that act as the user, or "" if they may.
 
-    Always for themselves. For others only with that permission, and if the user is active, not a
-    superuser, and without permissions or groups that the administrator lacks (groups can restrict
-    tools). Only for themselves if the user model does not have a list of permissions.
+    Groups count like permissions, since they can restrict tools. Without a list of permissions in
+    the user model, tokens are only for oneself.
     """
     issuer: Any = request.user
-    if user == issuer or not isinstance(user, PermissionsMixin):
-        return bool(user == issuer)
+    if user == issuer:
+        return ""
+    if not isinstance(user, PermissionsMixin) or not issuer.has_perm(FOR_OTHERS):
+        return gettext("You can issue tokens only for yourself.")
     # has_perm() is false for inactive users, who may be activated again.
-    if user.is_superuser or not user.is_active or not issuer.has_perm(FOR_OTHERS):
-        return False
-    return issuer.is_superuser or (
-        getattr(user, "is_staff", False) <= getattr(issuer, "is_staff", False)
-        and user.get_all_permissions() <= issuer.get_all_permissions()
-        and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
-    )
-
-
-class NamesField(forms.MultipleChoiceField):
-    """Several names from a list, joined by spaces; None if none is chosen."""
-
-    def clean(self, value: object) -> str | None:
-        return " ".join(super().clean(value)) or None
+    if not user.is_active:
+        return gettext("This user is not active.")
+    if user.is_superuser:
+        return gettext("Superusers issue their tokens themselves.")
+    if issuer.is_superuser:
+        return ""
+    if getattr(user, "is_staff", False) > getattr(issuer, "is_staff", False):
+        return gettext("The user is staff, and you are not.")
+    more = permission_titles(user.get_all_permissions() - issuer.get_all_permissions()).values()
+    groups = user.groups.exclude(pk__in=issuer.groups.values("pk")).values_list("name", flat=True)
+    names = quoted([*sorted(more), *groups][:3])
+    text = gettext("The user has permissions or groups that you do not have, such as %(names)s.")
+    return text % {"names": names} if names else ""
 
 
 @admin.register(Token)
@@ -68,16 +69,15 @@ class TokenAdmin(PagesAdmin):
     form = RevisedForm
     pages = {"connect": "<path:object_id>/connect/", "revoke": "<path:object_id>/revoke/"}
     list_display = [
-        *("name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"),
-        "revocation",
+        *("token", "user", "is_valid", "limits", "used", "expires", "created", "revocation"),
     ]
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
     raw_id_fields = ["user"]
     search_fields = ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
     readonly_fields = [
-        *("granted_scopes", "opened_tools", "hint", "created_at", "issuer", "revoked_at"),
-        "last_used_at",
+        *("read_only", "granted_scopes", "opened_tools", "hint", "created_at", "issuer"),
+        *("revoked_at", "last_used_at"),
     ]
     actions = ["revoke"]
 
@@ -85,7 +85,7 @@ class TokenAdmin(PagesAdmin):
         css = {
             "all": ["mcp_bridge/theme.css", "mcp_bridge/model-admin.css", "mcp_bridge/connect.css"]
         }
-        js = ["mcp_bridge/connect.js"]
+        js = ["mcp_bridge/connect.js", "mcp_bridge/boxes.js"]
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found: Any = super().get_changelist_instance(request)
@@ -140,7 +140,7 @@ class TokenAdmin(PagesAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # Extending a token equals issuing it again.
         allowed = super().has_change_permission(request, obj)
-        return allowed and (obj is None or may_issue(request, obj.user))
+        return allowed and (obj is None or not refusal(request, obj.user))
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
@@ -148,7 +148,7 @@ class TokenAdmin(PagesAdmin):
         # Limits are chosen when a token is issued, and cannot be widened later.
         user = ("user",) * request.user.has_perm(FOR_OTHERS)
         scope = ("scope",) * bool(supported_scopes())
-        return (*user, "name", "expires_at", *scope, "tools")
+        return (*user, "name", "expires_at", "read_only", *scope, "tools")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # A token always acts as the user it was issued for.
@@ -170,30 +170,28 @@ class TokenAdmin(PagesAdmin):
                 for widget, part in zip(field.widget.widgets, parts, strict=True):
                     widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
-        shown: Any = {"choices": labelled(words), "widget": forms.CheckboxSelectMultiple}
         # The field's own form field is a text area.
-        return Field.formfield(db_field, form_class=NamesField, **shown)
+        return Field.formfield(db_field, form_class=NamesField, choices=labelled(words))
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        text = gettext("A token for this user would grant permissions that you do not have.")
+        text = gettext("You cannot issue a token for this user. %(reason)s")
+        rule = gettext("Yourself, or an active user, not a superuser, whose rights you have.")
         if not may_view_users(request):
             # Django's user list would be forbidden.
             text = gettext("This user does not exist, or you may not issue tokens for them.")
             kwargs |= {
                 "widget": AdminTextInputWidget,
                 "to_field_name": get_user_model().USERNAME_FIELD,
-                "help_text": gettext("The user's name, as used to log in."),
                 "error_messages": {"invalid_choice": text},
             }
-        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+            rule = gettext("The user's name, as used to log in.") + f" {rule}"
 
         def check_user(user: AbstractBaseUser) -> None:
-            if not may_issue(request, user):
-                raise ValidationError(text)
+            if reason := refusal(request, user):
+                raise ValidationError(text % {"reason": reason})
 
-        if field is not None:
-            field.validators = [*field.validators, check_user]
-        return field
+        kwargs |= {"help_text": rule, "validators": [check_user]}
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if change:
@@ -245,6 +243,11 @@ class TokenAdmin(PagesAdmin):
     def is_valid(self, token: Token) -> bool:
         return token.is_valid
 
+    token = column("token", _("token"), "name")
+    limits = column("token_limits", _("limits"))
+    used = column("token_used", _("last used"), "last_used_at")
+    expires = column("token_expires", _("expires"), "expires_at")
+    created = column("token_created", _("created"), "created_at")
     issuer = column("issuer", _("issued by"))
     revocation = column("revocation", _("revoke"))
 

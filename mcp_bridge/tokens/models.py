@@ -51,25 +51,17 @@ class TokenManager(models.Manager["Token"]):
         expires_at: datetime | None = None,
         scopes: Iterable[str] | None = None,
         tools: Iterable[str] | None = None,
-        issued_by: AbstractBaseUser | None = None,
+        read_only: bool = False,
     ) -> tuple[Token, str]:
         """
-        Create a token for a user; return it and its secret.
-
-        ``issued_by`` is the person who receives the secret, or None for the site itself.
+        Create a token for a user, issued by the site itself; return it and its secret.
 
         ``scopes`` and ``tools`` are the names to limit it to: an empty list allows none, and None
         does not limit it.
         """
-        scope, named = (None if each is None else " ".join(each) for each in (scopes, tools))
-        token = self.model(
-            user_id=user.pk,
-            name=name,
-            expires_at=expires_at,
-            scope=scope,
-            tools=named,
-            issued_by_id=None if issued_by is None else issued_by.pk,
-        )
+        token = self.model(user_id=user.pk, name=name, expires_at=expires_at, read_only=read_only)
+        limits = (None if each is None else " ".join(each) for each in (scopes, tools))
+        token.scope, token.tools = limits
         secret = token.make_secret()
         token.save(force_insert=True)
         return token, secret
@@ -87,10 +79,8 @@ class TokenManager(models.Manager["Token"]):
                 values = next(iter(query.run(digests)), None)
                 if values is None:
                     return None
-                names, mine = (
-                    [each.attname for each in _columns()],
-                    len(Token._meta.concrete_fields),
-                )
+                names = [each.attname for each in _columns()]
+                mine = len(Token._meta.concrete_fields)
                 token = Token.from_db(query.alias, names[:mine], values[:mine])
                 users: Any = Token._meta.get_field("user").related_model
                 token.user = users.from_db(query.alias, names[mine:], values[mine:])
@@ -134,6 +124,12 @@ class Token(models.Model):
         null=True,
         blank=True,
         help_text=_("With none chosen, the token opens all tools that its user may call."),
+    )
+    read_only = models.BooleanField(
+        _("read only"),
+        default=False,
+        db_default=False,
+        help_text=_("The token opens only tools that change nothing."),
     )
     # Kept if that user is deleted: they may still have the secret.
     issued_by = models.ForeignKey(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.mixins import LoginRequiredMixin
-from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Field, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -20,6 +19,7 @@ from django.views.decorators.clickjacking import xframe_options_deny
 from django.views.decorators.debug import sensitive_variables
 from django.views.generic import TemplateView
 
+from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.conf import conf
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -38,17 +38,32 @@ def _days() -> list[tuple[int, str]]:
     return [(each, text % {"count": each}) for each, text in texts]
 
 
-class TokenForm(forms.Form):
-    """The name and lifetime of a new token."""
+class NamesField(forms.MultipleChoiceField):
+    """Several names from a list, joined by spaces; None if none is chosen."""
 
-    name = forms.CharField(
-        label=_("Name"),
-        max_length=Token._meta.get_field("name").max_length,
-        help_text=Token._meta.get_field("name").help_text,
-    )
+    widget = forms.CheckboxSelectMultiple
+
+    def clean(self, value: object) -> str | None:
+        return " ".join(super().clean(value)) or None
+
+
+class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The name, the lifetime and the limits of a new token."""
+
     days = forms.TypedChoiceField(
         label=_("Expires in"), coerce=int, initial=PROPOSED, choices=_days
     )
+    # The field's own form field is a text area.
+    scope = Field.formfield(
+        Token._meta.get_field("scope"),
+        form_class=NamesField,
+        choices=lambda: supported_scopes().items(),
+    )
+    field_order = ("name", "days")
+
+    class Meta:
+        model = Token
+        fields = ("name", "read_only", "scope")
 
 
 @method_decorator([never_cache, xframe_options_deny], name="dispatch")
@@ -88,11 +103,11 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
             form.add_error(None, text % {"count": MOST})
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=400)
-        user, given = cast("User", self.request.user), form.cleaned_data
-        end = timezone.now() + timedelta(days=given["days"])
-        token, secret = Token.objects.issue(
-            user=user, issued_by=user, name=given["name"], expires_at=end
-        )
+        token: Any = form.save(commit=False)
+        token.user = token.issued_by = self.request.user
+        token.expires_at = timezone.now() + timedelta(days=form.cleaned_data["days"])
+        secret = token.make_secret()
+        token.save()
         connection = Connection(endpoint_url(self.request), secret)
         context = self.get_context_data(issued=token, secret=secret, connection=connection)
         # Rendered here, so that error reports do not include the secret.

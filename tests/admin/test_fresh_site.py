@@ -32,7 +32,7 @@ SAID = {
     "/admin/mcp_bridge/toolcallrecord/": ["No calls yet. Connect a client", f"{FRONT}#mcp-connect"],
     "/admin/mcp_bridge/scope/": ["Set the scopes of a tool on its page"],
     "/admin/mcp_bridge_tokens/token/": ["No tokens yet", "token/add/"],
-    "/mcp/tokens/": ["You do not have a token yet. Issue one below"],
+    "/mcp/tokens/": ["You do not have a token yet.", "Issue one and connect a client with it."],
 }
 
 

@@ -20,6 +20,7 @@ from django.urls import include, path
 from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection, Way, endpoint_url
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
+from tests.support.page import Page
 
 DOCS = Path(__file__).parents[2] / "docs" / "clients"
 URL = "https://example.com/mcp"
@@ -228,3 +229,48 @@ def test_unnamed_site_is_called_by_its_host(url: str, name: str, settings: Any) 
     assert f"[mcp_servers.{name}]" in everything
     assert f"{name.upper().replace('-', '_')}_TOKEN=TOKEN codex" in everything
     assert "django-mcp-bridge" not in everything
+
+    def test_form_precedes_the_tokens(self, browser: Client, user: Any) -> None:
+        Token.objects.issue(user=user, name="Laptop")
+        text = browser.get(PAGE).content.decode()
+        assert text.index("Issue a token") < text.index("Laptop") < text.index("Connect a client")
+
+    def test_user_limits_a_token(self, browser: Client, settings: Any) -> None:
+        assert 'name="scope"' not in browser.get(PAGE).content.decode()
+        settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SCOPES": {"a": "Read", "b": "Write"}}
+        assert 'value="a"' in browser.get(PAGE).content.decode()
+        limits = {"scope": ["a"], "read_only": "on"}
+        browser.post(PAGE, {"name": "Laptop", "days": "7", **limits})
+        token = Token.objects.get()
+        assert (token.scope, token.read_only) == ("a", True)
+        text = browser.get(PAGE).content.decode()
+        assert "read only" in text
+        assert "scopes: a" in text
+        forged = {"name": "Laptop", "days": "7", "scope": ["other"]}
+        assert browser.post(PAGE, forged).status_code == 400
+
+    def test_token_is_not_limited_by_default(self, browser: Client) -> None:
+        browser.post(PAGE, {"name": "Laptop", "days": "7"})
+        token = Token.objects.get()
+        assert (token.scope, token.tools, token.read_only) == (None, None, False)
+        assert "not limited" in browser.get(PAGE).content.decode()
+
+    def test_revoking_is_confirmed_without_scripts(self, browser: Client, user: Any) -> None:
+        Token.objects.issue(user=user, name="Laptop")
+        page = Page(browser.get(PAGE).content.decode())
+        (asking,) = (each for each in page.all("button") if each.get("aria-haspopup") == "dialog")
+        (asked,) = (each for each in page.all("div") if "popover" in each)
+        assert (asking["type"], asking["popovertarget"]) == ("button", asked["id"])
+        assert "Clients that use it will be refused. This cannot be undone." in page.html
+
+    def test_page_without_tokens_proposes_a_login(self, browser: Client, settings: Any) -> None:
+        text = browser.get(PAGE).content.decode()
+        assert "You do not have a token yet." in text
+        assert "http://testserver/mcp<" in text
+        assert "Most clients need none" not in text
+        settings.MCP_BRIDGE = {
+            "RESOURCE": URL,
+            "AUTHORIZATION_SERVERS": ["https://example.com"],
+        }
+        text = browser.get(PAGE).content.decode()
+        assert text.index("Most clients need none") < text.index("for a client that cannot log in")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -97,6 +98,9 @@ def refusal(caller: MCPClient, tool: str) -> tuple[int, str]:
         ({"scopes": ["all"]}, ["anyone", "read", "write"]),
         ({"scopes": []}, ["anyone"]),
         ({"scopes": ["read"], "tools": ["read", "write"]}, ["read"]),
+        ({"read_only": True}, ["read"]),
+        ({"read_only": True, "tools": ["read", "write", "gone"]}, ["read"]),
+        ({"read_only": True, "tools": ["write"]}, []),
     ],
 )
 def test_token_allows_its_users_tools_within_its_limits(
@@ -161,6 +165,10 @@ def mcp_token(*arguments: str) -> str:
 
 def test_command_issues_and_lists_limited_tokens(user: Any) -> None:
     limits = ("--scope", "read", "--scope", "all", "--tool", "write")
+    mcp_token("create", "ada", "--name", "Reader", "--read-only")
+    assert Token.objects.get().read_only
+    assert "Reader  read only\n" in mcp_token("list")
+    Token.objects.all().delete()
     secret = mcp_token("create", "ada", "--name", "Laptop", *limits).strip()
     token = Token.objects.get()
     assert (token.scope, token.tools) == ("read all", "write")
@@ -212,6 +220,30 @@ def test_limits_are_chosen_by_description_when_issuing(user: Any) -> None:
     assert "read: Read &lt;script&gt;alert(1)&lt;/script&gt;<br>write: Change all" in page
     assert "write<br>anyone" in page
     assert MARKER not in page
+
+
+def test_read_only_is_ticked_when_issuing() -> None:
+    browser = staff("add_token")
+    secret = secret_in(add(browser, issuer(browser), read_only="on"))
+    assert tools_of(CheckedClient(token=secret)) == ["read"]
+    page = browser.get(reverse(CHANGE, args=[Token.objects.get().pk]))
+    assert "read_only" in page.context["adminform"].readonly_fields
+
+
+def test_list_shows_the_limits_of_each_token(user: Any) -> None:
+    browser = staff("view_token")
+
+    def listed(**limits: Any) -> str:
+        Token.objects.all().delete()
+        Token.objects.issue(user=user, name="Laptop", **limits)
+        page = browser.get(reverse("admin:mcp_bridge_tokens_token_changelist")).content.decode()
+        cell = page.partition('<td class="field-limits">')[2].partition("</td>")[0]
+        return " ".join(re.sub("<[^>]*>", " ", cell).split())
+
+    assert listed() == "not limited"
+    assert listed(read_only=True) == "read only"
+    assert listed(scopes=["read", "all"], tools=["read"]) == "scopes: read all 1 tool"
+    assert listed(read_only=True, scopes=[], tools=[]) == "read only scopes: none 0 tools"
 
 
 def test_token_is_unlimited_if_nothing_is_chosen(user: Any) -> None:

@@ -122,7 +122,7 @@ def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
 
 
 OTHERS = ["add_token", "issue_for_others", "view_user"]
-NOT_YOURS = "A token for this user would grant permissions that you do not have."
+NOT_YOURS = "You cannot issue a token for this user."
 
 
 def issuer(browser: Client) -> Any:
@@ -190,20 +190,23 @@ def crown(person: Any) -> None:
     person.is_superuser = True
 
 
+LACKING = "The user has permissions or groups that you do not have, such as"
+
+
 @pytest.mark.parametrize(
-    ("change", "by_staff", "by_superuser"),
+    ("change", "by_staff", "by_superuser", "reason"),
     [
-        (weaken, True, True),
-        (admit, True, True),
-        (empower, False, True),
-        (empower_by_a_group, False, True),
-        (join_a_group, False, True),
-        (deactivate, False, False),
-        (crown, False, False),
+        (weaken, True, True, ""),
+        (admit, True, True, ""),
+        (empower, False, True, f"{LACKING} “Can delete user”."),
+        (empower_by_a_group, False, True, f"{LACKING} “Can delete user” and “editors”."),
+        (join_a_group, False, True, f"{LACKING} “editors”."),
+        (deactivate, False, False, "This user is not active."),
+        (crown, False, False, "Superusers issue their tokens themselves."),
     ],
 )
 def test_token_cannot_exceed_its_issuers_rights(
-    change: Any, by_staff: bool, by_superuser: bool, user: Any
+    change: Any, by_staff: bool, by_superuser: bool, reason: str, user: Any
 ) -> None:
     change(user)
     user.save()
@@ -211,6 +214,7 @@ def test_token_cannot_exceed_its_issuers_rights(
         page = add(browser, user)
         assert Token.objects.filter(user=user).exists() is allowed
         assert (NOT_YOURS in page.content.decode()) is not allowed
+        assert (f"{NOT_YOURS} {reason}" in page.content.decode()) is not allowed
         Token.objects.all().delete()
 
 
@@ -312,6 +316,17 @@ def test_list_shows_whether_a_token_is_valid(user: Any) -> None:
     page = staff("everything").get(reverse(LIST)).content.decode()
     assert page.count('alt="False"') == page.count('alt="True"') == 1
     assert "<script>alert(1)" not in page
+
+
+def test_list_shows_relative_times(user: Any) -> None:
+    now = timezone.now()
+    token, _ = Token.objects.issue(user=user, name="Laptop", expires_at=now + timedelta(days=9))
+    Token.objects.update(created_at=now - timedelta(days=800), last_used_at=now - timedelta(days=3))
+    page = staff("view_token").get(reverse(LIST)).content.decode()
+    for text in ("2\xa0years ago", "3\xa0days ago", "in 1\xa0week"):
+        assert f">{text}</time>" in page
+    token.refresh_from_db()
+    assert f'<time datetime="{token.last_used_at.isoformat()[:19]}' in page  # type: ignore[union-attr]
 
 
 def test_list_needs_no_query_per_token(

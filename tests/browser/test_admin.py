@@ -166,6 +166,7 @@ def test_client_is_connected_with_a_new_token(visit: Visit) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
     check(page, "tokens-issued")
     page.get_by_role("button", name="Revoke Laptop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke Laptop").click()
     page.get_by_text("was revoked").wait_for()
     assert not Token.objects.get().is_valid
 

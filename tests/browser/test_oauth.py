@@ -45,6 +45,7 @@ def with_oauth(newsroom: None, settings: Any, live_server: Any) -> str:
         settings,
         path("rpc", server.view),
         path("admin/", admin.site.urls),
+        path("mcp/tokens/", include("mcp_bridge.tokens.urls")),
         path("", include("mcp_bridge.oauth.urls")),
     )
     # The first request that reads the registry creates the rows.
@@ -107,6 +108,9 @@ def test_client_is_authorized_and_then_disconnected(
     connect(browser_of("editor"), client, scope="articles:read", resource=with_oauth)
     page.goto(live_server.url + CONNECTIONS)
     page.get_by_role("button", name="Disconnect Claude Code").click()
+    question = page.get_by_role("dialog", name="Disconnect “Claude Code”?")
+    check(page, "disconnecting")
+    question.get_by_role("button", name="Disconnect Claude Code").click()
     page.get_by_text("Claude Code was disconnected").wait_for()
     page.get_by_text("No application is connected.").wait_for()
     check(page, "disconnected")
@@ -130,8 +134,10 @@ def test_pages_are_legible_and_accessible(
         "consent": asked(get_application_model().objects.get(name="Claude Code"), with_oauth),
         "consent-long": asked(long, with_oauth),
         "connections": CONNECTIONS,
+        "tokens-with-login": "/mcp/tokens/",
     }
     for name, each in pages.items():
         page = visit(each, "editor", width=width, scheme=scheme)
         check(page, name)
-        assert missed_by_the_keyboard(page) == []
+        # The arrow keys move through tabs.
+        assert all('role="tab"' in each for each in missed_by_the_keyboard(page))

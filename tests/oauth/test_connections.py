@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection
 from django.test import Client
+from django.urls import include, path
 from django.utils import timezone
 from django.utils.formats import localize
 from oauth2_provider.models import (
@@ -22,6 +23,7 @@ from oauth2_provider.models import (
 
 from mcp_bridge.oauth.connections import revoke
 from mcp_bridge.oauth.models import ClientUse, mark_used
+from mcp_bridge.testing.serving import addresses
 from tests.oauth.browsing import (
     CONNECTIONS,
     assert_no_query_for_each_client,
@@ -35,6 +37,8 @@ from tests.oauth.browsing import (
     sent_by,
     text_of,
 )
+from tests.oauth.conftest import RESOURCE
+from tests.support.page import Page
 
 
 def listed(browser: Client) -> str:
@@ -84,7 +88,7 @@ def test_client_is_listed_once_with_all_its_scopes() -> None:
     connect(browser, client, scope="mcp")
     connect(browser, client, scope="mcp:write")
     text = listed(browser)
-    assert text.count("Claude") == 1
+    assert text.count("Claude unverified") == 1
     assert "Use the tools of this site Change what is on this site" in text
 
 
@@ -147,6 +151,39 @@ def test_form_of_the_page_disconnects() -> None:
     assert button[1] == "Disconnect Claude"
     browser.post(CONNECTIONS, sent_by(page, "mcp-disconnect"))
     assert not is_let_in(tokens)
+
+
+def test_disconnecting_is_confirmed_without_scripts() -> None:
+    browser, client = browser_of(), register()
+    connect(browser, client)
+    page = Page(browser.get(CONNECTIONS).content.decode())
+    (asking,) = (each for each in page.all("button") if each.get("aria-haspopup") == "dialog")
+    (asked,) = (each for each in page.all("div") if "popover" in each)
+    assert (asking["type"], asking["popovertarget"]) == ("button", asked["id"])
+    # The only button that submits the form is inside of the question.
+    before = page.html.partition(f'id="{asked["id"]}"')[0]
+    assert 'type="submit"' not in before
+    assert "Disconnect “Claude”? It can no longer act as you" in listed(browser)
+
+
+def test_page_without_connections_says_how_to_connect() -> None:
+    text = listed(browser_of())
+    assert "Paste this address into your client. It opens a page of this site" in text
+    assert RESOURCE in text
+
+
+def test_tokens_page_is_linked_if_installed(settings: Any) -> None:
+    assert "/mcp/tokens/" not in browser_of().get(CONNECTIONS).content.decode()
+    settings.ROOT_URLCONF = addresses(
+        path("mcp/tokens/", include("mcp_bridge.tokens.urls")),
+        path("", include("mcp_bridge.oauth.urls")),
+    )
+    browser = browser_of()
+    for here, there in ((CONNECTIONS, "/mcp/tokens/"), ("/mcp/tokens/", CONNECTIONS)):
+        text = browser.get(here).content.decode()
+        assert f'<a href="{there}">' in text
+        assert f'<a href="{here}" aria-current="page">' in text
+    assert "A client that cannot log in needs a token." in listed(browser)
 
 
 def test_get_request_disconnects_nothing() -> None:

@@ -77,7 +77,7 @@ DATA = (
     # Errors that models read.
     *("Input should be an object", "Input should be a valid string", "loud", "low", "null"),
     # Texts that Django and django-oauth-toolkit do not translate themselves.
-    *("Search", "True", "Applications", "Django Toolkit"),
+    *("Search", "True", "False", "Applications", "Django Toolkit"),
     *("word", "times", "kind", "tags", "day", "at", "more", "sizes", "tests"),
 )
 

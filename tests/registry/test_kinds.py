@@ -103,6 +103,14 @@ def test_credential_limited_to_tools_opens_no_other_kind() -> None:
     assert [each.key for each in opened_by(Limited(), registry.snapshot)] == [("tool", "both")]
 
 
+def test_read_only_credential_opens_every_reading_kind() -> None:
+    class Reader:
+        read_only = True
+
+    opened = opened_by(Reader(), registry.snapshot)
+    assert [each.key for each in opened] == [each.key for each in registry.snapshot]
+
+
 def test_toolset_holds_every_kind(settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "TOOLSETS": {"few": {"tools": ["bo*"]}}}
     part = registry.snapshot.of("few")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.contrib.auth.models import AnonymousUser
+from django.template import engines
+from django.test import Client, RequestFactory
 from django.urls import include, path
 
 from mcp_bridge.testing.serving import route, serve
@@ -76,6 +79,29 @@ def test_page_links_to_own_tokens_and_connections(settings: Any, user: Any) -> N
     assert 'href="/mcp/tokens/">My tokens' in found
     assert 'href="/mcp/connections/">My connections' in found
     assert "Sign in to create a token" in page()
+
+
+@pytest.mark.parametrize(
+    ("included", "linked"),
+    [
+        ([], []),
+        (["tokens"], ["/mcp/tokens/"]),
+        (["oauth"], ["/mcp/connections/"]),
+        (["tokens", "oauth"], ["/mcp/tokens/", "/mcp/connections/"]),
+    ],
+)
+def test_menu_links_the_pages_of_the_site(
+    included: list[str], linked: list[str], settings: Any, user: Any
+) -> None:
+    places = {"tokens": "mcp/tokens/", "oauth": ""}
+    urls = [path(places[each], include(f"mcp_bridge.{each}.urls")) for each in included]
+    route(settings, *urls)
+    request = RequestFactory().get("/")
+    menu = engines["django"].from_string("{% load mcp_bridge %}{% mcp_menu %}")
+    request.user = AnonymousUser()
+    assert menu.render({}, request).strip() == ""
+    request.user = user
+    assert re.findall('href="([^"]*)"', menu.render({}, request)) == linked
 
 
 def test_page_of_a_toolset_has_its_address(settings: Any) -> None:

@@ -29,4 +29,14 @@ class Migration(migrations.Migration):
                 verbose_name="tools",
             ),
         ),
+        migrations.AddField(
+            model_name="token",
+            name="read_only",
+            field=models.BooleanField(
+                db_default=False,
+                default=False,
+                help_text="The token opens only tools that change nothing.",
+                verbose_name="read only",
+            ),
+        ),
     ]

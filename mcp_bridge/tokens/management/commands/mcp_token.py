@@ -24,6 +24,7 @@ class Command(TablesCommand):
         for noun in ("scope", "tool"):
             text = f"Limit it to this {noun}; may be repeated."
             create.add_argument(f"--{noun}", action="append", help=text)
+        create.add_argument("--read-only", action="store_true", help="Limit it to reading tools.")
         listed = commands.add_parser("list", help="List the tokens.")
         listed.add_argument("--user", help="List only the tokens of this user.")
         revoke = commands.add_parser("revoke", help="Revoke a token.")
@@ -42,6 +43,7 @@ class Command(TablesCommand):
             expires_at=None if expires is None else timezone.now() + duration(expires),
             scopes=limits["scope"],
             tools=limits["tool"],
+            read_only=limits["read_only"],
         )
         self.stderr.write(f"Token {token.pk} for {user}. It will not be shown again:")
         self.stdout.write(secret)
@@ -54,11 +56,9 @@ class Command(TablesCommand):
             state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
             used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
             limits = {"scopes": token.scope, "tools": token.tools}
-            limited = "".join(
-                f"  {noun}: {names or 'none'}"
-                for noun, names in limits.items()
-                if names is not None
-            )
+            given = {noun: names for noun, names in limits.items() if names is not None}
+            limited = "".join(f"  {noun}: {names or 'none'}" for noun, names in given.items())
+            limited += "  read only" * token.read_only
             self.stdout.write(
                 f"{token.pk:>5}  {token.user.get_username():<20} {token.hint}…  {state:<8} "
                 f"last used {used:<17} {token.name}{limited}"
