@@ -30,12 +30,14 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.admin.audience import refused_now
 from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage, local_now
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.protocol.text import harmless
 from mcp_bridge.records.rows import flush
 
@@ -60,8 +62,8 @@ _LOOKUPS: Final = frozenset(
 
 # The fields of a record's page.
 _CALL: Final = (
-    *("shown_time", "tool", "shown_outcome", "error_code", "error_text", "shown_pointers"),
-    *("times", "reference"),
+    *("shown_time", "tool", "shown_outcome", "error_code", "model_read", "exception"),
+    *("shown_pointers", "times", "reference"),
 )
 _CALLER: Final = (
     *("user_name", "credential", "client_name", "client_version", "revision"),
@@ -159,9 +161,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: ToolCallRecord | None = None) -> Any:
+        is_internal = obj is not None and "\n" in obj.error_text
         return [
-            (None, {"fields": _CALL}),
+            (None, {"fields": [each for each in _CALL if is_internal or each != "exception"]}),
             (_("Who called"), {"fields": (self.user_field(request), *_CALLER)}),
             (_("Request"), {"fields": _SENT}),
         ]
@@ -247,6 +250,8 @@ class ToolCallRecordAdmin(BridgeAdmin):
             "users": rows(users, pk=record.user_id),
             "user_opts": users._meta,
         }
+        if record.outcome == Outcome.REFUSED and self.can_link(request, ToolSetting):
+            context |= refused_now(request, record)
         # The tokens app is optional.
         if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
             # Several tokens may match: the record has only the name.
@@ -284,6 +289,8 @@ class ToolCallRecordAdmin(BridgeAdmin):
     shown_outcome = column("outcome", _("outcome"), "outcome")
     arguments_in_a_line = column("arguments", _("arguments"))
     shown_error = column("error", _("error"), "error_code")
+    model_read = column("model_read", _("what the model read"))
+    exception = column("exception", _("exception, not sent"))
     shown_pointers = column("pointers", _("invalid arguments"))
     shown_duration = column("duration", _("duration"), "duration_ms")
 

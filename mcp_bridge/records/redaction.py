@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from traceback import format_exception_only
 from typing import Final
 
 from mcp_bridge.conf import conf
@@ -264,29 +265,41 @@ def kept_arguments(arguments: object, name: str, tool: Tool | None) -> str:
         return ""
 
 
-def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
+def kept_error(
+    error: object,
+    arguments: object,
+    name: str,
+    tool: Tool | None,
+    cause: BaseException | None = None,
+) -> tuple[str, str]:
     """
     Return the text and the JSON pointers of an error, as the client receives it, without secrets.
 
     The error is a CallToolResult or a ProtocolError; the pointers are those of invalid arguments,
-    one a line. For a question or any other exception both are "".
+    one a line. The second line of an internal error, which the client does not receive, is its
+    ``cause`` with the class; any other exception is its own cause. For a question both are "".
     """
-    pointers: list[str] = []
+    texts, pointers = [""], list[str]()
     try:
         if isinstance(error, CallToolResult):
-            text = "\n".join(each.text for each in error.content if isinstance(each, TextContent))
+            texts = [
+                "\n".join(each.text for each in error.content if isinstance(each, TextContent))
+            ]
             pointers = [str(each["path"]) or "/" for each in error.meta.get(ERRORS_KEY, ())]
         elif isinstance(error, ProtocolError):
-            text = error.message
-        else:
-            return "", ""
+            texts = [error.message]
+        elif isinstance(error, Exception):
+            cause = error
+        if cause is not None:
+            texts.append("".join(format_exception_only(cause)))
         pointers = list(dict.fromkeys(pointers))[:_MOST_POINTERS]
-        shown = _without_quotations([text, *pointers], arguments, _secrets_of(tool))
-        text, *pointers = (" ".join(each.split()) for each in shown)
+        shown = _without_quotations([*texts, *pointers], arguments, _secrets_of(tool))
+        lines = [printable(" ".join(each.split())) for each in shown]
     except Exception:
         logger.exception("The error of a call of %r could not be recorded", name)
         return "", ""
-    return printable(cut(text, _MOST_ERROR)), "\n".join(printable(each[:100]) for each in pointers)
+    text, pointers = "\n".join(lines[: len(texts)]), lines[len(texts) :]
+    return cut(text, _MOST_ERROR), "\n".join(each[:100] for each in pointers)
 
 
 def _secrets_of(tool: Tool | None) -> SensitiveFields:
