@@ -288,7 +288,7 @@ class Chosen:
 def refused_now(request: HttpRequest, record: ToolCallRecord) -> Context:
     """Return why a refused caller cannot use the tool now, for those who may view users."""
     user = get_user_model()._default_manager.filter(pk__in=[record.user_id]).first()
-    # Of a deleted user only the name is known.
+    # A deleted user is known only by name.
     if not may_view_users(request) or bool(record.user_name) != (user is not None):
         return {}
     chosen = Chosen(user=user)

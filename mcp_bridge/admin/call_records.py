@@ -26,7 +26,8 @@ from django.http import (
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.utils.html import format_html
+from django.template.loader import render_to_string
+from django.utils.text import slugify
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -35,7 +36,7 @@ from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage, local_now
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.rendering import visible
+from mcp_bridge.confirmation.rendering import named_values, visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.protocol.text import harmless
@@ -268,13 +269,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
             changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
-        shown = _time_filter(changelist)
-        first = "first-to" if shown.last else "all"
-        first = f"{shown.begin:%Y-%m-%d}-to" if shown.begin else first
-        days = f"{first}-{shown.last or local_now():%Y-%m-%d}"
         rows = changelist.queryset.select_related(None).values_list(*FIELDS).iterator()
         headers = {
-            "Content-Disposition": f'attachment; filename="calls-{days}.{kind}"',
+            "Content-Disposition": f'attachment; filename="{_file_name(changelist)}.{kind}"',
             "Cache-Control": "private, no-store",
         }
         return StreamingHttpResponse(
@@ -298,7 +295,8 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def shown_arguments(self, record: ToolCallRecord) -> str:
         if record.arguments:
             shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-            return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
+            values = {"values": named_values(shown), "arguments": visible(shown)}
+            return render_to_string("mcp_bridge/admin/values.html", values)
         # An empty object has two bytes.
         if (record.arguments_bytes or 0) <= 2:
             return "—"
@@ -310,3 +308,20 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:
     return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
+
+
+def _file_name(changelist: ChangeList) -> str:
+    """Return a short ASCII name by the filters, such as "calls-refused-2026-11"."""
+    shown, filters = _time_filter(changelist), changelist.get_filters_params()
+    texts = [filters[name][-1] for name in filters if name not in ("when", *shown.own)]
+    # A text may consist of other characters only.
+    values = [slugify(text[:30]) or "filtered" for text in (*texts, changelist.query) if text]
+    begin, last = shown.begin, shown.last or local_now()
+    days = f"{last:%Y-%m-%d}"
+    if begin is None:
+        days = f"{'first-to' if shown.last else 'all'}-{days}"
+    elif shown.end and (begin.day, shown.end.day) == (1, 1) and f"{begin:%Y-%m}" in days:
+        days = f"{begin:%Y-%m}"
+    elif begin.date() != last.date():
+        days = f"{begin:%Y-%m-%d}-to-{days}"
+    return "-".join(["calls", *values[:3], days])

@@ -14,7 +14,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONObject
-from mcp_bridge.protocol.text import shows
+from mcp_bridge.protocol.text import printable, shows
 from mcp_bridge.records.redaction import is_marked
 from mcp_bridge.schemas.walk import SchemaDocument
 
@@ -36,6 +36,35 @@ def render_arguments(tool: Tool, arguments: JSONObject) -> str:
         # The schema of a site's own source is invalid.
         shown = dict.fromkeys(arguments, HIDDEN)
     return visible(json.dumps(shown, indent=2, ensure_ascii=False))
+
+
+def named_values(arguments: str) -> list[tuple[str, str, bool]]:
+    """
+    Return the names and values of rendered arguments, and whether each value is nested.
+
+    Values are JSON, except texts that cannot be confused with it and hide nothing. Arguments that
+    are not an object have no names: the result is empty.
+    """
+    members = json.loads(arguments)
+    return [
+        (
+            printable(name),
+            value if _is_plain(value) else visible(json.dumps(value, indent=2, ensure_ascii=False)),
+            isinstance(value, dict | list) and bool(value),
+        )
+        for name, value in (members.items() if isinstance(members, dict) else ())
+    ]
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value is a text that is read as such, with all that it contains."""
+    if not isinstance(value, str) or not value or value != value.strip() or "\n\n\n" in value:
+        return False
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return all(shows(each) or each == "\n" for each in value)
+    return False
 
 
 def visible(text: str) -> str:
