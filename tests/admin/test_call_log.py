@@ -570,7 +570,7 @@ def test_each_code_of_a_refusal_has_a_sentence(administrator: Administrator) -> 
     for code in ErrorCode:
         record = make(outcome="refused", error_code=code, user=user, user_name=user.get_username())
         (sentence,) = re.findall(
-            r"Why it was refused (.*?\.)(?: |$)", read_at(administrator, record)
+            r"Why it (?:was refused|did not run) (.*?\.)(?: |$)", read_at(administrator, record)
         ) or [""]
         sentences.add(sentence)
     # A refusal is never "unsendable" or a "protocol error".
