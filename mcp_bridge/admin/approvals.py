@@ -144,15 +144,11 @@ def definitions(entries: Iterable[Entry]) -> list[Definition]:
     found = [(entry, entry.shown.access if entry.shown else None) for entry in entries]
     rules = {rule for _entry, rule in found if rule}
     audiences = Audiences(rules)
-    ended = ending(entry.shown for entry, _rule in found if entry.shown and entry.waits)
     titles = permission_titles(name for rule in rules for name in rule.permissions)
+    needed = {rule: [(name, titles[name]) for name in rule.permissions] for rule in rules}
+    ended = ending(entry.shown for entry, _rule in found if entry.shown and entry.waits)
     return [
-        Definition(
-            entry,
-            audiences.of(rule),
-            [(name, titles[name]) for name in rule.permissions],
-            ended[entry.setting.name],
-        )
+        Definition(entry, audiences.of(rule), needed[rule], ended[entry.setting.name])
         if rule
         else Definition(entry, None, ())
         for entry, rule in found

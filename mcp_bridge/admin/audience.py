@@ -243,12 +243,11 @@ class Chosen:
         """Whether the site's own policy also decides for each member of the group."""
         return self.group is not None and has_own_policy()
 
-    def answers(self, tool: str = "") -> list[Answer]:
-        """Return the answers for all existing tools, visible ones first, or for a named one."""
+    def answers(self, only: str = "") -> list[Answer]:
+        """Return the answers for all existing tools, visible ones first, or for one of them."""
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
-        found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
-        if tool:
-            found = [entry for entry in found if entry.setting.name == tool]
+        found = [entry for entry in entries() if only in ("", entry.setting.name)]
+        found = [entry for entry in found if entry.status is not ToolStatus.GONE]
         served, statuses = registry.snapshot.tools, registry.statuses
         context = context_for(caller)
         refused: Mapping[str, str | None] = dict.fromkeys(served, "active")
@@ -266,19 +265,19 @@ class Chosen:
         groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
         answers = []
         for entry in found:
-            each, shown = served.get(entry.setting.name), Context(who=self.user if tool else "")
+            tool, shown = served.get(entry.setting.name), Context(who=self.user if only else "")
             refusal: str | None = statuses.get(entry.setting.key, entry.status)
-            if each is not None:
-                refusal = refused[each.name]
-                names = sorted(groups[key] for key in each.access.groups or () if key in groups)
+            if tool is not None:
+                refusal = refused[tool.name]
+                names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
                 shown |= {
                     "groups": get_text_list(names, gettext("or")),
                     # The site's code is not applied to a group, and may decide otherwise.
-                    "own_rule": self.group is not None and each.access.predicate is not None,
+                    "own_rule": self.group is not None and tool.access.predicate is not None,
                     "own_policy": self.is_asked_further,
                 }
-            if each is not None and refusal in ("groups", "permissions"):
-                lacks = lacking(caller, each.access.permissions)
+            if tool is not None and refusal in ("groups", "permissions"):
+                lacks = lacking(caller, tool.access.permissions)
                 shown["permissions"] = quoted(titles[name] for name in lacks)
             reason = cell("reason", {"refusal": refusal, **shown})
             answers.append(Answer(entry, refusal is None, reason))

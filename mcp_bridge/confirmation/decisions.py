@@ -74,12 +74,11 @@ def _fingerprints() -> list[str]:
 
 
 def ending(tools: Iterable[Tool]) -> Counter[str]:
-    """Return by tool the number of open calls of another definition, which can never run."""
+    """Return by tool the number of open calls of its other definitions, which can never run."""
     current = {tool.name: fingerprint(canonical_definition(tool)) for tool in tools}
     is_open = Q(status=Status.WAITING) | Q(status=Status.APPROVED) & ~PendingCall.over()
-    rows = PendingCall.objects.filter(is_open, tool__in=current)
-    found = rows.values_list("tool", "fingerprint") if current else ()
-    return Counter(name for name, definition in found if definition != current[name])
+    rows = PendingCall.objects.filter(is_open, tool__in=current).values_list("tool", "fingerprint")
+    return Counter(name for name, definition in rows if definition != current[name])
 
 
 def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:

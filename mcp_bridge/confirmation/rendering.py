@@ -42,18 +42,15 @@ def named_values(arguments: str) -> list[tuple[str, str, bool]]:
     """
     Return the names and values of rendered arguments, and whether each value is nested.
 
-    Values are JSON, except texts that cannot be confused with it and hide nothing. Arguments that
-    are not an object have no names: the result is empty.
+    Values are JSON, except texts that cannot be confused with it and hide nothing. Arguments other
+    than an object do not have names: the result is empty.
     """
-    members = json.loads(arguments)
-    return [
-        (
-            printable(name),
-            value if _is_plain(value) else visible(json.dumps(value, indent=2, ensure_ascii=False)),
-            isinstance(value, dict | list) and bool(value),
-        )
-        for name, value in (members.items() if isinstance(members, dict) else ())
-    ]
+    members, found = json.loads(arguments), []
+    for name, value in members.items() if isinstance(members, dict) else ():
+        is_plain = _is_plain(value)
+        text = value if is_plain else visible(json.dumps(value, indent=2, ensure_ascii=False))
+        found.append((printable(name), text, not is_plain and "\n" in text))
+    return found
 
 
 def _is_plain(value: object) -> bool:

@@ -95,9 +95,8 @@ def _ago(times: int = 1) -> datetime:
     return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
 
-# The most characters of a pending call's name, and of a value in it; a longer one is not a name.
-_MOST_NAME: Final = 100
-_MOST_VALUE: Final = 60
+# The most characters of a pending call's name; a longer value is not a part of it.
+_MOST_NAME: Final = 80
 
 
 class PendingCall(models.Model):
@@ -146,7 +145,7 @@ class PendingCall(models.Model):
         """Return a name for the call: a title, and short values of its arguments."""
         values = json.loads(self.arguments).values() if self.arguments else ()
         texts = [str(each) for each in values if type(each) in (str, int)]
-        short = [text for text in texts if 0 < len(text) <= _MOST_VALUE]
+        short = [text for text in texts if 0 < len(text) <= _MOST_NAME]
         return cut(printable(f"{title}: {', '.join(short)}" if short else title), _MOST_NAME)
 
     @property

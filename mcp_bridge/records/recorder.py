@@ -120,12 +120,11 @@ async def finish(
     reference: str = "",
     result_bytes: int | None = None,
     error: object = None,
-    cause: BaseException | None = None,
 ) -> None:
     """
     Record and signal the end of a call, in a thread if that may block.
 
-    ``error`` is the error that the client received, if any, and ``cause`` that of an internal one.
+    ``error`` is the error that the client received, if any.
     """
     duration = perf_counter() - started.started
     # If the commit failed, the outcome has changed.
@@ -134,7 +133,7 @@ async def finish(
         call, texts = started.call, ("", "")
         if error is not None:
             await in_thread()
-            texts = _error(error, call.sent, call.tool.name, call.tool, cause)
+            texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, round(duration * 1000, 3), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
         if not (started.may_wait and rows.writer.leave(record)):
@@ -184,8 +183,7 @@ def refuse(
             if not is_made_up:
                 # These errors do not quote arguments, and may repeat often.
                 quotable = None if error_code in _REPEATED else arguments
-                cause = error.__cause__ if error and reference else None
-                texts = _error(refused.result if refused else error, quotable, name, tool, cause)
+                texts = _error(error, quotable, name, tool)
             record = Record(began, Outcome.REFUSED, error_code, None, None, reference, *texts)
             if error_code in _REPEATED or getattr(error, "repeated", False):
                 # An anonymous caller can invent a new name for each call.
@@ -286,20 +284,14 @@ def _cut(value: object, length: int = 100) -> str:
     return value[:length] if isinstance(value, str) else ""
 
 
-def _error(
-    error: object,
-    arguments: object,
-    name: str,
-    tool: Tool | None,
-    cause: BaseException | None,
-) -> tuple[str, str]:
+def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
     """Return the recorded text of an error and the arguments that it rejects."""
     if not conf.audit.ERRORS:
         return "", ""
     # Imported late, since few calls end in an error.
     from mcp_bridge.records.redaction import kept_error
 
-    return kept_error(error, arguments, name, _known(name, tool), cause)
+    return kept_error(error, arguments, name, _known(name, tool))
 
 
 def _known(name: str, tool: Tool | None) -> Tool | None:

@@ -323,14 +323,12 @@ async def _handle_exception(
 
 async def _fail(started: recorder.StartedCall, handled: errors.HandledError) -> CallToolResult:
     """Record that a call failed with an error for the model, and return its result."""
-    result, error_code, reference, cause = handled
     await recorder.finish(
         started,
         Outcome.FAILED,
-        error_code=error_code,
-        reference=reference,
-        result_bytes=len(result.to_json(started.call.context.revision)),
-        error=result,
-        cause=cause,
+        error_code=handled.error_code,
+        reference=handled.reference,
+        result_bytes=len(handled.result.to_json(started.call.context.revision)),
+        error=handled,
     )
-    return result
+    return handled.result

@@ -252,7 +252,7 @@ def test_calls_are_named_by_what_they_do(settings: Any) -> None:
     grace = CheckedClient(user=get_user_model().objects.create_user("grace"))
     slug, why = "island-ferry\u200b", "It is wrong. " * 9
     grace.call_tool("delete", {"slug": slug, "force": True, "why": why, "number": 7})
-    grace.call_tool("delete", {"slug": "x" * 60, "why": "y" * 60})
+    grace.call_tool("delete", {"slug": "x" * 70, "why": "y" * 90})
     PendingCall.objects.update(asked_at=timezone.now() - timedelta(minutes=7, seconds=9))
     named, cut = PendingCall.objects.order_by("pk")
     name = "Delete an article: island-ferry\\u200b, 7"
@@ -266,7 +266,7 @@ def test_calls_are_named_by_what_they_do(settings: Any) -> None:
     assert f"{name} delete grace 7 minutes" in text_of_page(
         text_at(administrator, address("changelist"))
     )
-    assert f"Next pending call: Delete an article: {'x' * 60}, {'y' * 19}…" in page
+    assert f"Next pending call: Delete an article: {'x' * 61}…" in page
     page = text_at(administrator, address("change", named.pk), _approve="1")
     assert f"“{name}”: The call was approved" in page
     assert f"{name}, grace |" in text_at(administrator, address("change", named.pk))
