@@ -26,7 +26,6 @@ from django.http import (
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.template.loader import render_to_string
 from django.utils.text import slugify
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -70,7 +69,7 @@ _CALLER: Final = (
     *("user_name", "credential", "client_name", "client_version", "revision"),
     "remote_address",
 )
-_SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes", "shown_arguments")
+_SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes")
 
 
 # All columns, the longest one last.
@@ -159,8 +158,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    has_delete_permission = has_change_permission
 
     def get_fieldsets(self, request: HttpRequest, obj: ToolCallRecord | None = None) -> Any:
         is_internal = obj is not None and "\n" in obj.error_text
@@ -224,7 +222,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context |= {
                 "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "is_recorded": conf.AUDIT is not None,
-                "arguments_setting": "" if conf.audit.ARGUMENTS != "none" else ARGUMENTS_SETTING,
+                "arguments_setting": _setting_without_arguments(),
                 "found_at_most": MOST_FOUND if is_cut else None,
             }
         return response
@@ -250,6 +248,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
             "waited": rows(PendingCall, pk=record.pending_call_id),
             "users": rows(users, pk=record.user_id),
             "user_opts": users._meta,
+            "values": named_values(record.arguments or "null"),
+            "arguments": visible(record.arguments),
+            "arguments_setting": _setting_without_arguments(),
         }
         if record.outcome == Outcome.REFUSED and self.can_link(request, ToolSetting):
             context |= refused_now(request, record)
@@ -291,19 +292,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
     shown_pointers = column("pointers", _("invalid arguments"))
     shown_duration = column("duration", _("duration"), "duration_ms")
 
-    @admin.display(description=_("arguments"))
-    def shown_arguments(self, record: ToolCallRecord) -> str:
-        if record.arguments:
-            shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-            values = {"values": named_values(shown), "arguments": visible(shown)}
-            return render_to_string("mcp_bridge/admin/values.html", values)
-        # An empty object has two bytes.
-        if (record.arguments_bytes or 0) <= 2:
-            return "—"
-        if conf.audit.ARGUMENTS != "none":
-            return gettext("not kept")
-        text = gettext("not kept (setting %(setting)s)")
-        return text % {"setting": ARGUMENTS_SETTING}
+
+def _setting_without_arguments() -> str:
+    """Return the setting that keeps arguments out of new records, "" if they are kept."""
+    return ARGUMENTS_SETTING if conf.audit.ARGUMENTS == "none" else ""
 
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:

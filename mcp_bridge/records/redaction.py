@@ -274,7 +274,8 @@ def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -
     The pointers are those of invalid arguments, one a line. The text of an internal error has a
     second line, which the client does not receive: the exception. For a question both are "".
     """
-    sent, texts, pointers = getattr(error, "result", error), [""], list[str]()
+    sent = error.result if isinstance(error, CallRefused | HandledError) else error
+    texts, pointers = [""], list[str]()
     try:
         cause = error.cause if isinstance(error, HandledError) else None
         if isinstance(sent, CallToolResult):

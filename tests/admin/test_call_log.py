@@ -524,6 +524,7 @@ def test_refused_call_names_the_missing_permissions(
     record = refused(eva)
     text = read_at(administrator, record)
     assert "eva could not use this tool. Now: eva lacks “Can add user”. What eva sees" in text
+    assert "What the model read: Unknown tool: archive" in text
     page = administrator.browser.get(reverse(f"{RECORDS}change", args=[record.pk]))
     (address,) = re.findall(r'<a href="([^"]+)">What eva sees', page.content.decode())
     assert "eva sees 0 tools of 1" in administrator.browser.get(address).content.decode()
