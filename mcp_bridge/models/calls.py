@@ -143,10 +143,10 @@ class PendingCall(models.Model):
 
     def named(self, title: str) -> str:
         """Return a name for the call: a title, and short values of its arguments."""
-        values = json.loads(self.arguments).values() if self.arguments else ()
+        values = json.loads(self.arguments or "{}").values()
         texts = [str(each) for each in values if type(each) in (str, int)]
-        short = [text for text in texts if 0 < len(text) <= _MOST_NAME]
-        return cut(printable(f"{title}: {', '.join(short)}" if short else title), _MOST_NAME)
+        short = ", ".join(text for text in texts if 0 < len(text) <= _MOST_NAME)
+        return cut(printable(f"{title}: {short}" if short else title), _MOST_NAME)
 
     @property
     def is_over(self) -> bool:
@@ -156,9 +156,7 @@ class PendingCall(models.Model):
     @property
     def counts_until(self) -> datetime | None:
         """Return when the decision expires; None without a decision."""
-        if self.decided_at is None:
-            return None
-        return self.decided_at + timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+        return self.decided_at and self.decided_at + timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
     @classmethod
     def over(cls) -> Q:
