@@ -74,7 +74,7 @@ def _fingerprints() -> list[str]:
 
 
 def ending(tools: Iterable[Tool]) -> Counter[str]:
-    """Return by tool the number of open calls of its other definitions, which can never run."""
+    """Return by tool the number of open calls of its other definitions, which cannot run."""
     current = {tool.name: fingerprint(canonical_definition(tool)) for tool in tools}
     is_open = Q(status=Status.WAITING) | Q(status=Status.APPROVED) & ~PendingCall.over()
     rows = PendingCall.objects.filter(is_open, tool__in=current).values_list("tool", "fingerprint")

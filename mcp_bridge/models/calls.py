@@ -26,8 +26,8 @@ class ToolCallRecord(models.Model):
     nothing. ``user_name`` remains when the user is deleted. ``arguments`` is JSON text, empty if
     not kept. ``error_text`` is the error that the model received, with an internal exception, which
     it did not receive, on a second line; ``invalid_arguments`` are the JSON pointers of invalid
-    arguments, one a line; both without secrets. ``times`` is more than 1
-    if a row stands for several refusals. The key contains the time: later calls have greater keys.
+    arguments, one a line; both without secrets. ``times`` is more than 1 if a row stands for
+    several refusals. The key contains the time: later calls have greater keys.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
