@@ -43,8 +43,6 @@ from mcp_bridge.records.rows import flush
 
 Rows = Iterable[tuple[object, ...]]
 
-# The setting that controls whether arguments are kept, as people write it.
-ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
 # Limits of a search: each word is compared with every text of every record.
 MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
@@ -222,7 +220,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context |= {
                 "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "is_recorded": conf.AUDIT is not None,
-                "arguments_setting": _setting_without_arguments(),
+                "keeps_arguments": conf.audit.ARGUMENTS != "none",
                 "found_at_most": MOST_FOUND if is_cut else None,
             }
         return response
@@ -250,7 +248,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             "user_opts": users._meta,
             "values": named_values(record.arguments or "null"),
             "arguments": visible(record.arguments),
-            "arguments_setting": _setting_without_arguments(),
+            "keeps_arguments": conf.audit.ARGUMENTS != "none",
         }
         if record.outcome == Outcome.REFUSED and self.can_link(request, ToolSetting):
             context |= refused_now(request, record)
@@ -291,11 +289,6 @@ class ToolCallRecordAdmin(BridgeAdmin):
     exception = column("exception", _("exception, not sent"))
     shown_pointers = column("pointers", _("invalid arguments"))
     shown_duration = column("duration", _("duration"), "duration_ms")
-
-
-def _setting_without_arguments() -> str:
-    """Return the setting that keeps arguments out of new records, "" if they are kept."""
-    return ARGUMENTS_SETTING if conf.audit.ARGUMENTS == "none" else ""
 
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:

@@ -90,7 +90,7 @@ def test_setting_that_drops_arguments_is_named(settings: Any, administrator: Adm
     (line,) = rows_of(page)
     assert " not kept " in line
     text = page.content.decode()
-    assert "(setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;])" in text
+    assert '(setting MCP_BRIDGE["AUDIT"]["ARGUMENTS"])' in text
     change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
     assert "not kept (setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
     # Arguments that were dropped then are still missing after the setting changes.
@@ -357,7 +357,7 @@ def test_date_range_is_kept_and_names_the_export(administrator: Administrator) -
         ({"until": "2026-11-30"}, "calls-first-to-2026-11-30"),
         (
             {"q": 'a"\r\nSet-Cookie: b=/../' + "x" * 99},
-            "calls-a-set-cookie-bxxxxxxxxxxxxxxxx-all-TODAY",
+            "calls-a-set-cookie-bxxxxxxxx-all-TODAY",
         ),
     ],
 )
