@@ -33,7 +33,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.audience import refused_now
 from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage, local_now
+from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import named_values, visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -301,12 +301,4 @@ def _file_name(changelist: ChangeList) -> str:
     texts = [filters[name][-1] for name in filters if name not in ("when", *shown.own)]
     # A text may consist of other characters only.
     values = [slugify(text[:30]) or "filtered" for text in (*texts, changelist.query) if text]
-    begin, last = shown.begin, shown.last or local_now()
-    days = f"{last:%Y-%m-%d}"
-    if begin is None:
-        days = f"{'first-to' if shown.last else 'all'}-{days}"
-    elif shown.end and (begin.day, shown.end.day) == (1, 1) and f"{begin:%Y-%m}" in days:
-        days = f"{begin:%Y-%m}"
-    elif begin.date() != last.date():
-        days = f"{begin:%Y-%m-%d}-to-{days}"
-    return "-".join(["calls", *values[:3], days])
+    return "-".join(["calls", *values[:3], shown.days])
