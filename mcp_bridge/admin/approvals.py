@@ -21,6 +21,7 @@ from mcp_bridge.admin.audience import Audience, Audiences, named, permission_tit
 from mcp_bridge.admin.base import cell, may_view_users
 from mcp_bridge.admin.entries import HINTS, Entry
 from mcp_bridge.admin.schema_tables import LIMITS, spelled
+from mcp_bridge.confirmation.decisions import ending
 from mcp_bridge.protocol.text import cut, printable
 from mcp_bridge.registry.fingerprints import differences
 
@@ -96,6 +97,8 @@ class Definition(NamedTuple):
     audience: Audience | None
     # Names and titles of the required permissions.
     needed: Sequence[tuple[str, str]]
+    # The number of pending calls that end if it is approved.
+    ending: int = 0
 
     @property
     def warning(self) -> str:
@@ -137,13 +140,15 @@ class Definition(NamedTuple):
 
 
 def definitions(entries: Iterable[Entry]) -> list[Definition]:
-    """Return the entries as definitions; at most seven queries."""
+    """Return the entries as definitions; at most eight queries."""
     found = [(entry, entry.shown.access if entry.shown else None) for entry in entries]
     rules = {rule for _entry, rule in found if rule}
     audiences = Audiences(rules)
     titles = permission_titles(name for rule in rules for name in rule.permissions)
+    needed = {rule: [(name, titles[name]) for name in rule.permissions] for rule in rules}
+    ended = ending(entry.shown for entry, _rule in found if entry.shown and entry.waits)
     return [
-        Definition(entry, audiences.of(rule), [(name, titles[name]) for name in rule.permissions])
+        Definition(entry, audiences.of(rule), needed[rule], ended[entry.setting.name])
         if rule
         else Definition(entry, None, ())
         for entry, rule in found

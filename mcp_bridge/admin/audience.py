@@ -24,6 +24,7 @@ from mcp_bridge.access.policy import context_for, has_own_policy, lacking, refus
 from mcp_bridge.admin.base import Context, cell, is_key, may_view_users
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.features import AccessRule
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
@@ -242,10 +243,11 @@ class Chosen:
         """Whether the site's own policy also decides for each member of the group."""
         return self.group is not None and has_own_policy()
 
-    def answers(self) -> list[Answer]:
-        """Return the answers for all existing tools, visible ones first."""
+    def answers(self, only: str = "") -> list[Answer]:
+        """Return the answers for all existing tools, visible ones first, or for one of them."""
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
-        found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
+        found = [entry for entry in entries() if only in ("", entry.setting.name)]
+        found = [entry for entry in found if entry.status is not ToolStatus.GONE]
         served, statuses = registry.snapshot.tools, registry.statuses
         context = context_for(caller)
         refused: Mapping[str, str | None] = dict.fromkeys(served, "active")
@@ -263,12 +265,12 @@ class Chosen:
         groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
         answers = []
         for entry in found:
-            tool, shown = served.get(entry.setting.name), Context()
+            tool, shown = served.get(entry.setting.name), Context(who=self.user if only else "")
             refusal: str | None = statuses.get(entry.setting.key, entry.status)
             if tool is not None:
                 refusal = refused[tool.name]
                 names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
-                shown = {
+                shown |= {
                     "groups": get_text_list(names, gettext("or")),
                     # The site's code is not applied to a group, and may decide otherwise.
                     "own_rule": self.group is not None and tool.access.predicate is not None,
@@ -280,6 +282,16 @@ class Chosen:
             reason = cell("reason", {"refusal": refusal, **shown})
             answers.append(Answer(entry, refusal is None, reason))
         return sorted(answers, key=lambda answer: not answer.sees)
+
+
+def refused_now(request: HttpRequest, record: ToolCallRecord) -> Context:
+    """Return why a refused caller cannot use the tool now, for those who may view users."""
+    user = get_user_model()._default_manager.filter(pk__in=[record.user_id]).first()
+    # A deleted user is known only by name.
+    if not may_view_users(request) or bool(record.user_name) != (user is not None):
+        return {}
+    chosen = Chosen(user=user)
+    return {"chosen": chosen, "now": next(iter(chosen.answers(record.tool)), None)}
 
 
 def seen(request: HttpRequest) -> Context:

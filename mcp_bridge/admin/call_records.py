@@ -26,23 +26,23 @@ from django.http import (
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.utils.html import format_html
+from django.utils.text import slugify
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.admin.audience import refused_now
 from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage, local_now
+from mcp_bridge.admin.records import FILTERS, Records, TimeFilter, Usage
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.rendering import visible
+from mcp_bridge.confirmation.rendering import named_values, visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.protocol.text import harmless
 from mcp_bridge.records.rows import flush
 
 Rows = Iterable[tuple[object, ...]]
 
-# The setting that controls whether arguments are kept, as people write it.
-ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
 # Limits of a search: each word is compared with every text of every record.
 MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
@@ -60,14 +60,14 @@ _LOOKUPS: Final = frozenset(
 
 # The fields of a record's page.
 _CALL: Final = (
-    *("shown_time", "tool", "shown_outcome", "error_code", "error_text", "shown_pointers"),
-    *("times", "reference"),
+    *("shown_time", "tool", "shown_outcome", "error_code", "model_read", "exception"),
+    *("shown_pointers", "times", "reference"),
 )
 _CALLER: Final = (
     *("user_name", "credential", "client_name", "client_version", "revision"),
     "remote_address",
 )
-_SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes", "shown_arguments")
+_SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes")
 
 
 # All columns, the longest one last.
@@ -156,12 +156,12 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    has_delete_permission = has_change_permission
 
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: ToolCallRecord | None = None) -> Any:
+        is_internal = obj is not None and "\n" in obj.error_text
         return [
-            (None, {"fields": _CALL}),
+            (None, {"fields": [each for each in _CALL if is_internal or each != "exception"]}),
             (_("Who called"), {"fields": (self.user_field(request), *_CALLER)}),
             (_("Request"), {"fields": _SENT}),
         ]
@@ -220,7 +220,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context |= {
                 "usage": Usage(changelist.queryset, shown.begin, shown.end),
                 "is_recorded": conf.AUDIT is not None,
-                "arguments_setting": "" if conf.audit.ARGUMENTS != "none" else ARGUMENTS_SETTING,
+                "keeps_arguments": conf.audit.ARGUMENTS != "none",
                 "found_at_most": MOST_FOUND if is_cut else None,
             }
         return response
@@ -246,7 +246,12 @@ class ToolCallRecordAdmin(BridgeAdmin):
             "waited": rows(PendingCall, pk=record.pending_call_id),
             "users": rows(users, pk=record.user_id),
             "user_opts": users._meta,
+            "values": named_values(record.arguments or "null"),
+            "arguments": visible(record.arguments),
+            "keeps_arguments": conf.audit.ARGUMENTS != "none",
         }
+        if record.outcome == Outcome.REFUSED and self.can_link(request, ToolSetting):
+            context |= refused_now(request, record)
         # The tokens app is optional.
         if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
             # Several tokens may match: the record has only the name.
@@ -263,13 +268,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
             changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
-        shown = _time_filter(changelist)
-        first = "first-to" if shown.last else "all"
-        first = f"{shown.begin:%Y-%m-%d}-to" if shown.begin else first
-        days = f"{first}-{shown.last or local_now():%Y-%m-%d}"
         rows = changelist.queryset.select_related(None).values_list(*FIELDS).iterator()
         headers = {
-            "Content-Disposition": f'attachment; filename="calls-{days}.{kind}"',
+            "Content-Disposition": f'attachment; filename="{_file_name(changelist)}.{kind}"',
             "Cache-Control": "private, no-store",
         }
         return StreamingHttpResponse(
@@ -284,22 +285,20 @@ class ToolCallRecordAdmin(BridgeAdmin):
     shown_outcome = column("outcome", _("outcome"), "outcome")
     arguments_in_a_line = column("arguments", _("arguments"))
     shown_error = column("error", _("error"), "error_code")
+    model_read = column("model_read", _("what the model read"))
+    exception = column("exception", _("exception, not sent"))
     shown_pointers = column("pointers", _("invalid arguments"))
     shown_duration = column("duration", _("duration"), "duration_ms")
-
-    @admin.display(description=_("arguments"))
-    def shown_arguments(self, record: ToolCallRecord) -> str:
-        if record.arguments:
-            shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-            return format_html('<div class="mcp-admin"><pre>{}</pre></div>', visible(shown))
-        # An empty object has two bytes.
-        if (record.arguments_bytes or 0) <= 2:
-            return "—"
-        if conf.audit.ARGUMENTS != "none":
-            return gettext("not kept")
-        text = gettext("not kept (setting %(setting)s)")
-        return text % {"setting": ARGUMENTS_SETTING}
 
 
 def _time_filter(changelist: ChangeList) -> TimeFilter:
     return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
+
+
+def _file_name(changelist: ChangeList) -> str:
+    """Return a short ASCII name by the filters, such as "calls-refused-2026-11"."""
+    shown, filters = _time_filter(changelist), changelist.get_filters_params()
+    texts = [filters[name][-1] for name in filters if name not in ("when", *shown.own)]
+    # A text may consist of other characters only.
+    values = [slugify(text[:30]) or "filtered" for text in (*texts, changelist.query) if text]
+    return "-".join(["calls", *values[:3], shown.days])

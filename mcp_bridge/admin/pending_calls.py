@@ -14,12 +14,14 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.crypto import salted_hmac
 from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, cell, column
 from mcp_bridge.admin.entries import hints
 from mcp_bridge.confirmation.decisions import approvable, approve, obstacle_to, refuse, set_aside
+from mcp_bridge.confirmation.rendering import named_values
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
 
@@ -60,13 +62,22 @@ class StatusFilter(SimpleListFilter):
         return iter([*super().choices(changelist)][1:])
 
 
+def name_of(pending: PendingCall) -> str:
+    """Return what a call does, such as "Delete an article: island-ferry"."""
+    tool = registry.snapshot.tools.get(pending.tool)
+    return pending.named(str(tool and tool.title or pending.tool))
+
+
 def shown_call(pending: PendingCall, user: User) -> Context:
     """Return a call as a page shows it to a user who may decide on it."""
     tool = registry.snapshot.tools.get(pending.tool)
     waits = pending.status == Status.WAITING
     description = str(tool.description) if tool else ""
+    age = [timesince(pending.asked_at, depth=1)] if waits else []
     return {
         "pending": pending,
+        "title": ", ".join([name_of(pending), str(pending.user or "—"), *age]),
+        "values": named_values(pending.arguments),
         "tool": tool,
         "hints": [str(full) for _short, full in hints(tool)] if tool else [],
         "waits": waits,
@@ -90,7 +101,7 @@ class PendingCallAdmin(BridgeAdmin):
     """The calls that require confirmation: read, approve or refuse them."""
 
     pages = {"decide": "decide/"}
-    list_display = ["tool", "user", "short_arguments", "age", "state", "decided_by"]
+    list_display = ["call", "user", "age", "state", "decided_by"]
     list_filter = [StatusFilter]
     list_select_related = ["user", "decided_by"]
     search_fields = ["tool", "arguments"]
@@ -107,7 +118,7 @@ class PendingCallAdmin(BridgeAdmin):
             "may_decide": self.has_change_permission(request),
         }
 
-    short_arguments = column("short_arguments", _("arguments"))
+    call = column("call", _("call"), "tool")
     age = column("age", _("age"), "-asked_at")
 
     @admin.display(description=_("status"), ordering="status")
@@ -131,10 +142,10 @@ class PendingCallAdmin(BridgeAdmin):
                 raise PermissionDenied
             is_written = self.decide(request, [pending])
             return self.back_to((is_written and self.following(request, pending)) or pending)
+        shown = shown_call(pending, cast("User", request.user))
         context = {
-            "title": gettext("Pending call"),
-            "original": pending,
-            "shown": shown_call(pending, cast("User", request.user)),
+            "title": shown["title"],
+            "shown": shown,
             "may_decide": may_decide,
             "next": self.following(request, pending) if may_decide else None,
         }
@@ -209,7 +220,7 @@ class PendingCallAdmin(BridgeAdmin):
             is_no = "_refuse" in request.POST
             answer = refuse(row, user, reason) if is_no else approve(row, user)
             # Quoted, since the admin capitalises the first letter of messages.
-            said.setdefault(answer, []).append(gettext("“%(name)s”") % {"name": row})
+            said.setdefault(answer, []).append(gettext("“%(name)s”") % {"name": name_of(row)})
         for (text, level), names in said.items():
             self.message_user(request, f"{', '.join(names)}: {text}", level)
         return any(level == messages.SUCCESS for _text, level in said)

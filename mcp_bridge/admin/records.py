@@ -228,9 +228,15 @@ class TimeFilter(SimpleListFilter):
         return queryset.filter(started_at__lt=self.end) if self.end else queryset
 
     @property
-    def last(self) -> datetime | None:
-        """The last moment of the range."""
-        return self.end and self.end - MOMENT
+    def days(self) -> str:
+        """The range in a file name: "2026-11" for a month, "2026-11-02-to-2026-11-03"."""
+        begin, last = self.begin, self.end - MOMENT if self.end else local_now()
+        if begin is None:
+            return f"{'first-to' if self.end else 'all'}-{last:%Y-%m-%d}"
+        if self.end and begin.day == self.end.day == 1 and f"{begin:%Y%m}" == f"{last:%Y%m}":
+            return f"{begin:%Y-%m}"
+        first = "" if begin.date() == last.date() else f"{begin:%Y-%m-%d}-to-"
+        return f"{first}{last:%Y-%m-%d}"
 
 
 FILTERS: Final[list[Any]] = [

@@ -30,11 +30,12 @@ _MISSING_TABLE: Final = (1146,)
 
 
 class HandledError(NamedTuple):
-    """The result for the model, and the error code and log reference for the record."""
+    """The result for the model; the error code, log reference and cause for the record."""
 
     result: CallToolResult
     error_code: str = ErrorCode.TOOL_ERROR
     reference: str = ""
+    cause: BaseException | None = None
 
 
 def handle_error(call: ToolCall, exception: Exception) -> HandledError:
@@ -93,7 +94,7 @@ def log_error(
         f"The tool {name} {what}: the site's log says why under the reference {reference}, "
         f"and {advice}."
     )
-    return HandledError(CallToolResult.error(text), code, reference)
+    return HandledError(CallToolResult.error(text), code, reference, cause)
 
 
 def is_database_unavailable(exception: BaseException) -> bool:

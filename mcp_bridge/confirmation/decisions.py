@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from django.apps import apps
@@ -69,6 +71,14 @@ def _fingerprints() -> list[str]:
     """Return the fingerprints of the served tools that require confirmation."""
     tools = [tool for tool in registry.snapshot if tool.options.confirm]
     return [fingerprint(canonical_definition(tool)) for tool in tools]
+
+
+def ending(tools: Iterable[Tool]) -> Counter[str]:
+    """Return by tool the number of open calls of its other definitions, which cannot run."""
+    current = {tool.name: fingerprint(canonical_definition(tool)) for tool in tools}
+    is_open = Q(status=Status.WAITING) | Q(status=Status.APPROVED) & ~PendingCall.over()
+    rows = PendingCall.objects.filter(is_open, tool__in=current).values_list("tool", "fingerprint")
+    return Counter(name for name, definition in rows if definition != current[name])
 
 
 def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:

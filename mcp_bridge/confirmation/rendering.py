@@ -14,7 +14,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONObject
-from mcp_bridge.protocol.text import shows
+from mcp_bridge.protocol.text import printable, shows
 from mcp_bridge.records.redaction import is_marked
 from mcp_bridge.schemas.walk import SchemaDocument
 
@@ -36,6 +36,32 @@ def render_arguments(tool: Tool, arguments: JSONObject) -> str:
         # The schema of a site's own source is invalid.
         shown = dict.fromkeys(arguments, HIDDEN)
     return visible(json.dumps(shown, indent=2, ensure_ascii=False))
+
+
+def named_values(arguments: str) -> list[tuple[str, str, bool]]:
+    """
+    Return the names and values of rendered arguments, and whether each value is nested.
+
+    Values are JSON, except texts that cannot be confused with it and hide nothing. Arguments other
+    than an object do not have names: the result is empty.
+    """
+    members, found = json.loads(arguments), []
+    for name, value in members.items() if isinstance(members, dict) else ():
+        is_plain = _is_plain(value)
+        text = value if is_plain else visible(json.dumps(value, indent=2, ensure_ascii=False))
+        found.append((printable(name), text, not is_plain and "\n" in text))
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value is a text that is read as such, with all that it contains."""
+    if not isinstance(value, str) or not value or value != value.strip() or "\n\n\n" in value:
+        return False
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return all(shows(each) or each == "\n" for each in value)
+    return False
 
 
 def visible(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.models.keys import uuid7
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.models.users import optional_user
+from mcp_bridge.protocol.text import cut, printable
 
 
 class ToolCallRecord(models.Model):
@@ -22,9 +24,10 @@ class ToolCallRecord(models.Model):
 
     Data from the client (its name, the name of an unknown tool) is kept as text and proves
     nothing. ``user_name`` remains when the user is deleted. ``arguments`` is JSON text, empty if
-    not kept. ``error_text`` is the error that the model received, and ``invalid_arguments`` are the
-    JSON pointers of invalid arguments, one a line; both without secrets. ``times`` is more than 1
-    if a row stands for several refusals. The key contains the time: later calls have greater keys.
+    not kept. ``error_text`` is the error that the model received, with an internal exception, which
+    it did not receive, on a second line; ``invalid_arguments`` are the JSON pointers of invalid
+    arguments, one a line; both without secrets. ``times`` is more than 1 if a row stands for
+    several refusals. The key contains the time: later calls have greater keys.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -92,6 +95,10 @@ def _ago(times: int = 1) -> datetime:
     return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
 
+# The most characters of a pending call's name; a longer value is not a part of it.
+_MOST_NAME: Final = 80
+
+
 class PendingCall(models.Model):
     """
     A call that runs only after a person has approved it.
@@ -132,7 +139,14 @@ class PendingCall(models.Model):
         default_permissions = ("view", "change", "delete")
 
     def __str__(self) -> str:
-        return f"{self.tool} ({self.pk})"
+        return self.named(self.tool)
+
+    def named(self, title: str) -> str:
+        """Return a name for the call: a title, and short values of its arguments."""
+        values = json.loads(self.arguments or "{}").values()
+        texts = [str(each) for each in values if type(each) in (str, int)]
+        short = ", ".join(text for text in texts if 0 < len(text) <= _MOST_NAME)
+        return cut(printable(f"{title}: {short}" if short else title), _MOST_NAME)
 
     @property
     def is_over(self) -> bool:
@@ -142,9 +156,7 @@ class PendingCall(models.Model):
     @property
     def counts_until(self) -> datetime | None:
         """Return when the decision expires; None without a decision."""
-        if self.decided_at is None:
-            return None
-        return self.decided_at + timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+        return self.decided_at and self.decided_at + timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
     @classmethod
     def over(cls) -> Q:

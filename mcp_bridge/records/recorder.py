@@ -183,7 +183,7 @@ def refuse(
             if not is_made_up:
                 # These errors do not quote arguments, and may repeat often.
                 quotable = None if error_code in _REPEATED else arguments
-                texts = _error(refused.result if refused else error, quotable, name, tool)
+                texts = _error(error, quotable, name, tool)
             record = Record(began, Outcome.REFUSED, error_code, None, None, reference, *texts)
             if error_code in _REPEATED or getattr(error, "repeated", False):
                 # An anonymous caller can invent a new name for each call.

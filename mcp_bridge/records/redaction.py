@@ -20,9 +20,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from traceback import format_exception_only
 from typing import Final
 
+from mcp_bridge.calls.errors import HandledError
 from mcp_bridge.conf import conf
+from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import SENSITIVE, names_secret
 from mcp_bridge.models.outcomes import ERRORS_KEY
@@ -268,25 +271,32 @@ def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -
     """
     Return the text and the JSON pointers of an error, as the client receives it, without secrets.
 
-    The error is a CallToolResult or a ProtocolError; the pointers are those of invalid arguments,
-    one a line. For a question or any other exception both are "".
+    The pointers are those of invalid arguments, one a line. The text of an internal error has a
+    second line, which the client does not receive: the exception. For a question both are "".
     """
-    pointers: list[str] = []
+    sent = error.result if isinstance(error, CallRefused | HandledError) else error
+    texts, pointers = [""], list[str]()
     try:
-        if isinstance(error, CallToolResult):
-            text = "\n".join(each.text for each in error.content if isinstance(each, TextContent))
-            pointers = [str(each["path"]) or "/" for each in error.meta.get(ERRORS_KEY, ())]
-        elif isinstance(error, ProtocolError):
-            text = error.message
-        else:
-            return "", ""
+        cause = error.cause if isinstance(error, HandledError) else None
+        if isinstance(sent, CallToolResult):
+            texts = ["\n".join(each.text for each in sent.content if isinstance(each, TextContent))]
+            pointers = [str(each["path"]) or "/" for each in sent.meta.get(ERRORS_KEY, ())]
+            if isinstance(error, CallRefused) and error.reference:
+                cause = error.__cause__
+        elif isinstance(sent, ProtocolError):
+            texts = [sent.message]
+        elif isinstance(sent, Exception):
+            cause = sent
+        if cause is not None:
+            texts.append("".join(format_exception_only(cause)))
         pointers = list(dict.fromkeys(pointers))[:_MOST_POINTERS]
-        shown = _without_quotations([text, *pointers], arguments, _secrets_of(tool))
-        text, *pointers = (" ".join(each.split()) for each in shown)
+        shown = _without_quotations([*texts, *pointers], arguments, _secrets_of(tool))
+        shown = [printable(" ".join(each.split())) for each in shown]
     except Exception:
         logger.exception("The error of a call of %r could not be recorded", name)
         return "", ""
-    return printable(cut(text, _MOST_ERROR)), "\n".join(printable(each[:100]) for each in pointers)
+    text, pointers = "\n".join(shown[: len(texts)]), shown[len(texts) :]
+    return cut(text, _MOST_ERROR), "\n".join(each[:100] for each in pointers)
 
 
 def _secrets_of(tool: Tool | None) -> SensitiveFields:

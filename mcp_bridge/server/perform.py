@@ -226,7 +226,7 @@ async def check_arguments(call: Call, tool: Tool) -> None:
         raise CallRefused(errors.invalid_result(refused), ErrorCode.INVALID) from refused
     except Exception as exception:
         unchecked = ToolCall(tool=tool, arguments={}, context=call.context, sent=sent)
-        raise CallRefused(*errors.handle_error(unchecked, exception)) from exception
+        raise CallRefused(*errors.handle_error(unchecked, exception)[:3]) from exception
     call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent)
 
 
@@ -239,7 +239,7 @@ async def ask_precheck(call: Call, tool: Tool) -> None:
     except InvalidArguments as refused:
         raise CallRefused(errors.invalid_result(refused), ErrorCode.INVALID) from refused
     except Exception as exception:
-        raise CallRefused(*errors.handle_error(call.checked, exception)) from exception
+        raise CallRefused(*errors.handle_error(call.checked, exception)[:3]) from exception
 
 
 async def confirm(call: Call, tool: Tool) -> None:
@@ -323,13 +323,12 @@ async def _handle_exception(
 
 async def _fail(started: recorder.StartedCall, handled: errors.HandledError) -> CallToolResult:
     """Record that a call failed with an error for the model, and return its result."""
-    result, error_code, reference = handled
     await recorder.finish(
         started,
         Outcome.FAILED,
-        error_code=error_code,
-        reference=reference,
-        result_bytes=len(result.to_json(started.call.context.revision)),
-        error=result,
+        error_code=handled.error_code,
+        reference=handled.reference,
+        result_bytes=len(handled.result.to_json(started.call.context.revision)),
+        error=handled,
     )
-    return result
+    return handled.result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
+from mcp_bridge.admin.entries import Entry
 from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.administrator import Administrator, serve_tools
@@ -75,7 +78,7 @@ def test_next_pending_call_follows_after_a_decision(caller: CheckedClient) -> No
     response = administrator.browser.post(address("change", second.pk), data)
     assert response.headers["Location"] == address("change", third.pk)
     page = text_at(administrator, response.headers["Location"])
-    assert f"“shout ({second.pk})”: The call was approved" in page
+    assert f"“{escape(MARKER)}: b”: The call was approved" in page
     data = {"_refuse": "1", "reason": "No."}
     response = administrator.browser.post(address("change", third.pk), data)
     assert response.headers["Location"] == address("change", first.pk)
@@ -155,7 +158,7 @@ def test_unapprovable_calls_are_set_aside_with_the_reason(
 
 
 def test_several_calls_are_decided_on_one_page(caller: CheckedClient) -> None:
-    rows = waiting(caller, "a", MARKER, "c")
+    waiting(caller, "a", MARKER, "c")
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("decide"))
     assert MARKER not in page
@@ -165,7 +168,8 @@ def test_several_calls_are_decided_on_one_page(caller: CheckedClient) -> None:
     given = proofs(page)
     page = text_at(administrator, address("decide"), call=given[:2], _approve="1")
     assert statuses() == ["approved", "approved", "waiting"]
-    assert f"“shout ({rows[0].pk})”, “shout ({rows[1].pk})”: The call was approved" in page
+    names = [f"“{escape(f'{MARKER}: {word}')}”" for word in ("a", MARKER)]
+    assert f"{', '.join(names)}: The call was approved" in page
     # The rest follows.
     assert proofs(page) == given[2:]
     assert "Enter a reason for the refusal" in text_at(
@@ -218,9 +222,7 @@ def test_call_decided_by_another_user_is_not_changed(caller: CheckedClient) -> N
     shown = proofs(text_at(administrator, address("decide")))
     text_at(other, address("change", first.pk), _refuse="1", reason="Never.")
     page = text_at(administrator, address("decide"), call=shown, _approve="1")
-    assert (
-        f"“shout ({first.pk})”: Nothing was changed: other has already decided (refused)." in page
-    )
+    assert ": a”: Nothing was changed: other has already decided (refused)." in page
     assert statuses() == ["refused", "approved"]
     page = text_at(administrator, address("change", first.pk), _approve="1")
     assert "other has already decided (refused)" in page
@@ -236,6 +238,108 @@ def test_page_shows_a_limited_number_of_calls(caller: CheckedClient) -> None:
     assert len(proofs(page)) == 2
     assert "Its arguments are long; review it on its own page" in page
     assert "1 more call is pending." in page
+
+
+def text_of_page(page: str) -> str:
+    return unescape(" ".join(re.sub(r"<[^>]+>", " ", page).split())).replace(" ,", ",")
+
+
+def test_calls_are_named_by_what_they_do(settings: Any) -> None:
+    def delete(slug: str, force: bool = False, why: str = "", number: int = 0) -> None:
+        """Delete an article."""
+
+    serve_tools(settings, delete, confirm=True, title="Delete an article")
+    grace = CheckedClient(user=get_user_model().objects.create_user("grace"))
+    slug, why = "island-ferry\u200b", "It is wrong. " * 9
+    grace.call_tool("delete", {"slug": slug, "force": True, "why": why, "number": 7})
+    grace.call_tool("delete", {"slug": "x" * 70, "why": "y" * 90})
+    PendingCall.objects.update(asked_at=timezone.now() - timedelta(minutes=7, seconds=9))
+    named, cut = PendingCall.objects.order_by("pk")
+    name = "Delete an article: island-ferry\\u200b, 7"
+    administrator = Administrator()
+    for path in (address("change", named.pk), reverse("admin:app_list", args=["mcp_bridge"])):
+        assert f"{name}, grace, 7 minutes" in text_of_page(text_at(administrator, path))
+    page = text_at(administrator, address("change", named.pk))
+    assert f"<title>{name}, grace, 7\xa0minutes |" in page
+    assert f'<li aria-current="page">{name}, grace, 7\xa0minutes</li>' in page
+    assert f"Decide on {name}" in text_at(administrator, address("decide"))
+    assert f"{name} delete grace 7 minutes" in text_of_page(
+        text_at(administrator, address("changelist"))
+    )
+    assert f"Next pending call: Delete an article: {'x' * 61}…" in page
+    page = text_at(administrator, address("change", named.pk), _approve="1")
+    assert f"“{name}”: The call was approved" in page
+    assert f"{name}, grace |" in text_at(administrator, address("change", named.pk))
+    # The name of a tool that is gone is all that is known.
+    set_tool("delete", enabled=False)
+    assert "delete: xxx" in text_at(administrator, address("change", cut.pk))
+
+
+def test_arguments_are_shown_by_name_and_value(settings: Any) -> None:
+    def keep(
+        body: str,
+        year: int,
+        number: str,
+        is_new: bool,
+        odd: str,
+        tags: dict[str, Any],
+        no: list[int],
+    ) -> None:
+        """Keep an article."""
+
+    serve_tools(settings, keep, confirm=True)
+    sent = {
+        "body": "One line <b>\nand another.",
+        "year": 2026,
+        "number": "2026",
+        "is_new": True,
+        "odd": "a\u202eb",
+        "tags": {"a": ["b", {"c": None}]},
+        "no": [],
+    }
+    CheckedClient(user=get_user_model().objects.create_user("grace")).call_tool("keep", sent)
+    (pending,) = PendingCall.objects.all()
+    administrator = Administrator()
+    paths = [address("change", pending.pk), address("decide")]
+    for path in (*paths, reverse("admin:app_list", args=["mcp_bridge"])):
+        page = text_at(administrator, path).split('<dl class="mcp-values">')[1].split("</dl>")[0]
+        cells = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page, re.S)
+        shown = {unescape(name): unescape(value) for name, value in cells}
+        assert shown.pop("tags").startswith('<details><summary>{ "a": [ "b", { "c": null } ] }')
+        assert shown == {
+            "body": "One line <b>\nand another.",
+            "year": "2026",
+            "number": '"2026"',
+            "is_new": "true",
+            "odd": '"a\\u202eb"',
+            "no": "[]",
+        }
+
+
+def test_approval_says_how_many_calls_end(caller: CheckedClient, settings: Any) -> None:
+    rows = waiting(caller, "a", "b", "c", "d")
+    caller.call_tool("wipe")
+    rows[0].decide(using="default", status="refused")
+    rows[1].decide(using="default", status="approved")
+    administrator = Administrator()
+    tool = ToolSetting.objects.get(name="shout")
+    pages = [("change", [tool.pk]), ("waiting", [])]
+    paths = [reverse(f"admin:mcp_bridge_toolsetting_{name}", args=args) for name, args in pages]
+    assert not [path for path in paths if "the approval: " in text_at(administrator, path)]
+    serve_tools(settings, shout, wipe, confirm=True, title="Shout louder")
+    assert "3 pending calls end with the approval: " in text_at(administrator, paths[0])
+    page = text_at(administrator, paths[1])
+    assert page.index("1 pending call ends with") > page.index("3 pending calls end with")
+    viewer = Administrator("view_toolsetting", username="viewer")
+    assert "the approval: " not in text_at(viewer, paths[0])
+    PendingCall.objects.filter(status="approved").update(
+        decided_at=timezone.now() - timedelta(hours=1)
+    )
+    assert "2 pending calls end with the approval: " in text_at(administrator, paths[0])
+    administrator.post("waiting", tool=f"{Entry.of(tool).fingerprint} shout")
+    page = text_at(administrator, address("change", rows[2].pk))
+    assert "the tool's definition has changed since" in unescape(page)
+    assert "the approval: " not in text_at(administrator, paths[0])
 
 
 def test_missing_permission_to_decide_is_named(caller: CheckedClient) -> None:

@@ -28,6 +28,7 @@ from tests.support.administrator import Administrator, row, serve_tools
 
 pytestmark = pytest.mark.django_db
 RECORDS = "admin:mcp_bridge_toolcallrecord_"
+NOVEMBER = {"since": "2026-11-01", "until": "2026-11-30"}
 HOSTILE = "<script>alert(1)</script>\u202e\x07"
 
 
@@ -89,7 +90,7 @@ def test_setting_that_drops_arguments_is_named(settings: Any, administrator: Adm
     (line,) = rows_of(page)
     assert " not kept " in line
     text = page.content.decode()
-    assert "(setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;])" in text
+    assert '(setting MCP_BRIDGE["AUDIT"]["ARGUMENTS"])' in text
     change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
     assert "not kept (setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
     # Arguments that were dropped then are still missing after the setting changes.
@@ -335,6 +336,38 @@ def test_date_range_is_kept_and_names_the_export(administrator: Administrator) -
     sent = b"".join(response.streaming_content)
     assert sent.startswith(b"\xef\xbb\xbf")
     assert len(list(csv.DictReader(io.StringIO(sent.decode("utf-8-sig"))))) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ({"outcome": "refused"}, "calls-refused-all-TODAY"),
+        ({"outcome": "refused", **NOVEMBER}, "calls-refused-2026-11"),
+        (
+            {"tool": "articles_get", "q": "Eis & Öl", **NOVEMBER},
+            "calls-articles_get-eis-ol-2026-11",
+        ),
+        ({"error_code__exact": "invalid", **NOVEMBER}, "calls-invalid-2026-11"),
+        ({"user_name": "海", "when": "today", "p": "0", "o": "1"}, "calls-filtered-TODAY"),
+        (
+            {"tool": "", "since": "2026-10-01", "until": "2026-11-30"},
+            "calls-2026-10-01-to-2026-11-30",
+        ),
+        ({"since": "2026-11-01", "until": "2026-11-01"}, "calls-2026-11-01"),
+        ({"until": "2026-11-30"}, "calls-first-to-2026-11-30"),
+        (
+            {"q": 'a"\r\nSet-Cookie: b=/../' + "x" * 99},
+            "calls-a-set-cookie-bxxxxxxxx-all-TODAY",
+        ),
+    ],
+)
+def test_exports_are_named_by_their_filters(
+    query: dict[str, str], name: str, administrator: Administrator
+) -> None:
+    wanted = name.replace("TODAY", str(timezone.localdate()))
+    for kind in ("csv", "json"):
+        response = administrator.browser.get(reverse(f"{RECORDS}{kind}"), query)
+        assert response["Content-Disposition"] == f'attachment; filename="{wanted}.{kind}"'
 
 
 def test_failing_tools_are_first_then_slow_ones(administrator: Administrator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from typing import Any
@@ -95,7 +96,7 @@ def test_approved_call_runs_once(visit: Visit, live_server: Any, revision: str) 
     assert page.url == live_server.url + address
     page.get_by_role("heading", name="Run articles_delete once?").wait_for()
     text = page.locator("#content-main").inner_text()
-    for part in ("Called by editor", f'"slug": "{article.slug}"', "there is no way back"):
+    for part in ("Called by editor", f"slug\n{article.slug}", "there is no way back"):
         assert part in text
     assert editor.waits(article) == address
     page.get_by_role("button", name="Approve").click()
@@ -180,6 +181,39 @@ def test_pages_are_legible_and_accessible(
     pages["record-one"] = f"{RECORDS}{ToolCallRecord.objects.latest('pk').pk}/change/"
     for name, address in pages.items():
         check(visit(address, width=width, scheme=scheme), name)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", [1440, 390])
+def test_names_reasons_and_values_are_legible(
+    visit: Visit, live_server: Any, width: int, scheme: Any
+) -> None:
+    """A refused call, an internal error, a held call with nested values, and an approval."""
+    editor, reader = (
+        Editor(live_server),
+        CheckedClient(user=get_user_model().objects.get(username="reader")),
+    )
+    address = editor.waits(draft())
+    body = "A first paragraph of the text.\nA second one, which is longer. " * 5
+    values = {"slug": "island-ferry", "body": body, "number": "7", "tags": {"a": [1, {"b": "c"}]}}
+    PendingCall.objects.update(arguments=json.dumps(values))
+    with pytest.raises(MCPError):
+        reader.call_tool("articles_delete", {"slug": "island-ferry"})
+    pages = {"call-of-nested": address, "front-of-names": "/admin/mcp_bridge/"}
+    pages["record-of-refusal"] = f"{RECORDS}{ToolCallRecord.objects.latest('pk').pk}/change/"
+    text = "The tool wire_import failed: the site's log says why under the reference 12ab."
+    text += "\ndjango.db.utils.IntegrityError: UNIQUE constraint failed: newsroom_article.slug"
+    failed = ToolCallRecord.objects.create(
+        tool="wire_import", outcome="failed", error_code="internal_error", error_text=text
+    )
+    pages["record-of-exception"] = f"{RECORDS}{failed.pk}/change/"
+    for name, address in pages.items():
+        check(visit(address, width=width, scheme=scheme), name)
+    ToolSetting.objects.filter(name="articles_delete").update(approved="{}", fingerprint="older")
+    PendingCall.objects.update(fingerprint="older")
+    page = visit(tool("articles_delete"), width=width, scheme=scheme)
+    page.get_by_text("1 pending call ends with the approval").wait_for()
+    check(page, "approval-ends")
 
 
 def test_calls_of_the_day_are_a_chart(visit: Visit, live_server: Any) -> None:

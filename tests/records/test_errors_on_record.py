@@ -10,7 +10,8 @@ from django.core.management import call_command
 from django.db import DatabaseError
 from pydantic import Field, SecretStr
 
-from mcp_bridge import ToolError
+from mcp_bridge import Context, ToolError
+from mcp_bridge.access import AccessPolicy
 from mcp_bridge.admin.call_records import as_json
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.records import rows
@@ -30,6 +31,13 @@ def fail(
     """Fail with a text that quotes its secrets."""
     secret = key.get_secret_value()
     raise ToolError(text.format(key=secret, upper=secret.upper(), cut=secret[:7], door=door))
+
+
+class Broken(AccessPolicy):
+    """An access policy with a bug."""
+
+    def allows(self, feature: Any, context: Any) -> bool:
+        raise KeyError("the desk")
 
 
 @pytest.fixture
@@ -88,6 +96,61 @@ def test_secrets_of_the_arguments_are_not_in_the_text(
         assert secret not in said.replace(text.casefold(), "")
 
 
+def test_internal_errors_keep_their_exception(caller: MCPClient, settings: Any) -> None:
+    def divide(by: int) -> float:
+        """Divide one."""
+        return 1 / by
+
+    serve(settings, divide)
+    result = caller.call_tool("divide", {"by": 0})
+    sent, exception = record().error_text.splitlines()
+    assert exception == "ZeroDivisionError: division by zero"
+    assert sent == result["content"][0]["text"]
+    assert "division" not in caller.response.content.decode()
+
+
+def test_unsendable_results_keep_their_exception(caller: MCPClient, settings: Any) -> None:
+    def peek() -> Any:
+        """Return what is not JSON."""
+        return object()
+
+    serve(settings, peek)
+    caller.call_tool("peek")
+    assert "object" in record().error_text.splitlines()[1]
+
+
+def test_failed_prechecks_keep_their_exception(caller: MCPClient, settings: Any) -> None:
+    def check(context: Context) -> None:
+        raise LookupError("no such desk")
+
+    serve(settings, look, precheck=check)
+    caller.call_tool("look", {"word": "a"})
+    assert record().outcome == "refused"
+    assert record().error_text.splitlines()[1:] == ["LookupError: no such desk"]
+
+
+def test_secrets_are_not_in_a_kept_exception(caller: MCPClient, settings: Any) -> None:
+    def open_door(key: SecretStr) -> None:
+        """Open a door."""
+        secret = key.get_secret_value()
+        raise RuntimeError(f"{secret} at postgres://eva:{secret}@db\nBearer mcp_" + "a1" * 30)
+
+    serve(settings, open_door)
+    caller.call_tool("open_door", {"key": WORD})
+    assert record().error_text.splitlines()[1].startswith("RuntimeError: [redacted]-[redacted] at")
+    for secret in ("hunter", "überr", "eva:", "a1a1"):
+        assert secret not in record().error_text.casefold()
+
+
+def test_failing_access_policies_keep_their_exception(user: Any, settings: Any) -> None:
+    serve(settings, look)
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": f"{__name__}.Broken"}
+    with pytest.raises(MCPError) as raised:
+        MCPClient(user=user).call_tool("look", {"word": "a"})
+    assert record().error_text == "\nKeyError: 'the desk'"
+    assert "desk" not in str(raised.value)
+
+
 def test_token_in_an_error_is_hidden(caller: MCPClient, settings: Any) -> None:
     def leak() -> None:
         """Fail with a token in the text."""
@@ -114,9 +177,10 @@ def test_site_can_keep_no_error_texts(audit: Any, caller: MCPClient, settings: A
     settings.MCP_BRIDGE = {"AUDIT": audit}
     caller.call_tool("fail", {"text": "No.", "key": "k"})
     caller.call_tool("fail", {"text": 1})
+    caller.call_tool("fail", {"text": "{nothing}", "key": "k"})
     for found in ToolCallRecord.objects.all():
         assert (found.error_text, found.invalid_arguments) == ("", "")
-    assert ToolCallRecord.objects.count() == 2
+    assert ToolCallRecord.objects.count() == 3
 
 
 def test_anonymous_calls_of_unknown_tools_keep_no_input(settings: Any) -> None:
