@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
+from operator import itemgetter
 from typing import Any
 
 from django import forms
@@ -100,6 +101,12 @@ class PagesAdmin(admin.ModelAdmin):
     pages: Mapping[str, str] = {}
     user_text = column("user_text", _("user"))
 
+    def __init__(self, model: type[models.Model], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        menu = admin_site.get_app_list
+        if getattr(menu, "func", None) is not one_section:
+            admin_site.get_app_list = partial(one_section, menu)  # type: ignore[method-assign]
+
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
         for name, route in self.pages.items():
@@ -171,6 +178,20 @@ class PagesAdmin(admin.ModelAdmin):
         request.current_app = self.admin_site.name
         shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
+
+
+def one_section(menu: Callable[..., list[Any]], *args: Any, **kwargs: Any) -> list[Any]:
+    """Return the menu of an admin site with the models of all MCP apps in one section."""
+    sections = menu(*args, **kwargs)
+    ours = [each for each in sections if each["app_label"].startswith("mcp_bridge")]
+    # The section of the core app, unless the user cannot see it.
+    front: Any = min(ours, key=lambda section: section["app_label"] != "mcp_bridge", default=None)
+    rows = sorted((row for section in ours for row in section["models"]), key=itemgetter("name"))
+    return [
+        {**each, "models": rows} if each is front else each
+        for each in sections
+        if each is front or each not in ours
+    ]
 
 
 def may(

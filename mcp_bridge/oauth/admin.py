@@ -1,28 +1,41 @@
 """
-The admin for OAuth clients; replaces django-oauth-toolkit's.
+The admin of the applications that users have connected, and of OAuth clients.
 
-``settings()`` names it as APPLICATION_ADMIN_CLASS, and the toolkit registers it for the site's
-client model. It must not import ``oauth2_provider.admin``, which imports it.
+``settings()`` names ``ClientAdmin`` as APPLICATION_ADMIN_CLASS, and the toolkit registers it for
+the site's client model. It must not import ``oauth2_provider.admin``, which imports it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider.forms import ApplicationForm
-from oauth2_provider.models import AbstractApplication
+from oauth2_provider.models import AbstractApplication, get_application_model
 
-from mcp_bridge.admin.base import PagesAdmin, RevisedForm, column
+from mcp_bridge.admin.base import BridgeAdmin, PagesAdmin, RevisedForm, column, is_key
 from mcp_bridge.oauth.connections import live_tokens, redirect_hosts, revoke
-from mcp_bridge.oauth.consent import shown
+from mcp_bridge.oauth.consent import client_context, shown
 from mcp_bridge.oauth.models import ClientUse
+
+# The most applications on a page.
+PER_PAGE: Final = 100
 
 
 class ClientForm(RevisedForm, ApplicationForm):
@@ -99,3 +112,103 @@ class ClientAdmin(PagesAdmin):
             len(clients),
         )
         self.message_user(request, text % {"count": len(clients)}, messages.SUCCESS)
+
+
+@dataclass
+class Connected:
+    """
+    An application that can act as a user.
+
+    Its ``clients`` are all registrations with the same name, source and hosts, by primary key:
+    some programs register whenever they connect, each time with another port.
+    """
+
+    user: Any
+    name: str
+    hosts: tuple[str, ...]
+    since: datetime
+    last_used_at: datetime | None = None
+    clients: dict[object, AbstractApplication] = field(default_factory=dict)
+    scopes: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The primary keys of its user and of one of its clients."""
+        return f"{self.user.pk}/{next(iter(self.clients))}"
+
+    @property
+    def client(self) -> dict[str, Any]:
+        return client_context(next(iter(self.clients.values())))
+
+    def add(self, token: Any, use: ClientUse | None) -> None:
+        """Add one of its access tokens, and the use of that token's client."""
+        self.clients[token.application_id] = token.application
+        self.scopes |= dict.fromkeys(token.scope.split())
+        self.since = min(self.since, token.created, use.first_used_at if use else token.created)
+        if use and (self.last_used_at is None or use.last_used_at > self.last_used_at):
+            self.last_used_at = use.last_used_at
+
+
+def connected(**of: Any) -> list[Connected]:
+    """Return the applications that can act as users, most recently connected first."""
+    tokens = live_tokens().filter(user__isnull=False, application__isnull=False, **of)
+    uses = {(use.user_id, use.application_id): use for use in ClientUse.objects.filter(**of)}
+    found: dict[tuple[object, ...], Connected] = {}
+    for token in tokens.select_related("user", "application__user"):
+        client = token.application
+        name = shown(client.name) or shown(client.client_id)
+        hosts = dict.fromkeys(re.sub(r":\d+$", "", host) for host in redirect_hosts(client))
+        key = token.user_id, name, client.registration_source, *sorted(hosts)
+        application = found.setdefault(key, Connected(token.user, name, (*hosts,), token.created))
+        application.add(token, uses.get((token.user_id, client.pk)))
+    return sorted(found.values(), key=attrgetter("since"), reverse=True)
+
+
+@admin.register(ClientUse)
+class ConnectedAdmin(BridgeAdmin):
+    """The applications that users have connected, each of which can be disconnected."""
+
+    pages = {"changelist": "", "disconnect": "<path:object_id>/disconnect/"}
+
+    def get_urls(self) -> list[URLPattern]:
+        # A row is not an application, so it does not have a page.
+        return [each for each in super().get_urls() if str(each.name).endswith((*self.pages,))]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        term, clients = request.GET.get("q", "").strip(), get_application_model()
+        found = [
+            each
+            for each in connected()
+            if term.casefold() in f"{each.user.get_username()} {each.name}".casefold()
+        ]
+        shown_page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
+        context = {
+            "title": gettext("Connected applications"),
+            "term": term,
+            "page": shown_page,
+            "may_disconnect": self.has_delete_permission(request),
+            "clients": clients._meta if self.can_link(request, clients) else None,
+        }
+        return self.page(request, "connected", context)
+
+    def disconnect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask for confirmation to disconnect an application from a user; a POST does it."""
+        if not self.has_delete_permission(request):
+            raise PermissionDenied
+        user, _slash, client = unquote(object_id).partition("/")
+        found = connected(user=user) if is_key(user, get_user_model()) else []
+        application = next((each for each in found if client in map(str, each.clients)), None)
+        if application is None:
+            text = gettext("This application is no longer connected.")
+            self.message_user(request, text, messages.WARNING)
+            return redirect(self.address("changelist"))
+        if request.method != "POST":
+            context = {"title": gettext("Disconnect"), "application": application}
+            return self.page(request, "disconnect", context)
+        words = {"client": application.name, "user": application.user.get_username()}
+        for each in application.clients.values():
+            revoke(each, application.user)
+            self.log_change(request, each, gettext("Disconnected from %(user)s.") % words)
+        text = gettext("%(client)s was disconnected. It can no longer act as %(user)s.") % words
+        self.message_user(request, text, messages.SUCCESS)
+        return redirect(self.address("changelist"))
