@@ -456,7 +456,7 @@ def test_all_models_are_in_one_section(
 
 
 class Numbered(admin.AdminSite):
-    """An admin site of a project, with an order and names of its own."""
+    """An admin site of a project, with its own order and names."""
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         menu = super().get_app_list(request, app_label)[::-1]
