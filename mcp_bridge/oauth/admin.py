@@ -174,6 +174,9 @@ class ConnectedAdmin(BridgeAdmin):
         # A row is not an application, so it does not have a page.
         return [each for each in super().get_urls() if str(each.name).endswith((*self.pages,))]
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         term, clients = request.GET.get("q", "").strip(), get_application_model()
         found = [
