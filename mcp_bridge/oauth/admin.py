@@ -8,9 +8,6 @@ the site's client model. It must not import ``oauth2_provider.admin``, which imp
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -29,9 +26,10 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication, get_application_model
 
-from mcp_bridge.admin.base import BridgeAdmin, PagesAdmin, RevisedForm, column, is_key
-from mcp_bridge.oauth.connections import live_tokens, redirect_hosts, revoke
-from mcp_bridge.oauth.consent import client_context, shown
+from mcp_bridge.admin.audience import with_key
+from mcp_bridge.admin.base import BridgeAdmin, Context, PagesAdmin, RevisedForm, column
+from mcp_bridge.oauth.connections import connections_of, live_tokens, redirect_hosts, revoke
+from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
 
 # The most applications on a page.
@@ -114,54 +112,27 @@ class ClientAdmin(PagesAdmin):
         self.message_user(request, text % {"count": len(clients)}, messages.SUCCESS)
 
 
-@dataclass
-class Connected:
+def connected(user: Any = None) -> list[Context]:
     """
-    An application that can act as a user.
+    Return the applications that can act as a user (None: as any), most recently connected first.
 
-    Its ``clients`` are all registrations with the same name, source and hosts, by primary key:
+    The registrations with the same name, source and hosts are one application, of ``clients``:
     some programs register whenever they connect, each time with another port.
     """
-
-    user: Any
-    name: str
-    hosts: tuple[str, ...]
-    since: datetime
-    last_used_at: datetime | None = None
-    clients: dict[object, AbstractApplication] = field(default_factory=dict)
-    scopes: dict[str, None] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """The primary keys of its user and of one of its clients."""
-        return f"{self.user.pk}/{next(iter(self.clients))}"
-
-    @property
-    def client(self) -> dict[str, Any]:
-        return client_context(next(iter(self.clients.values())))
-
-    def add(self, token: Any, use: ClientUse | None) -> None:
-        """Add one of its access tokens, and the use of that token's client."""
-        self.clients[token.application_id] = token.application
-        self.scopes |= dict.fromkeys(token.scope.split())
-        self.since = min(self.since, token.created, use.first_used_at if use else token.created)
-        if use and (self.last_used_at is None or use.last_used_at > self.last_used_at):
-            self.last_used_at = use.last_used_at
-
-
-def connected(**of: Any) -> list[Connected]:
-    """Return the applications that can act as users, most recently connected first."""
-    tokens = live_tokens().filter(user__isnull=False, application__isnull=False, **of)
-    uses = {(use.user_id, use.application_id): use for use in ClientUse.objects.filter(**of)}
-    found: dict[tuple[object, ...], Connected] = {}
-    for token in tokens.select_related("user", "application__user"):
-        client = token.application
-        name = shown(client.name) or shown(client.client_id)
-        hosts = dict.fromkeys(re.sub(r":\d+$", "", host) for host in redirect_hosts(client))
-        key = token.user_id, name, client.registration_source, *sorted(hosts)
-        application = found.setdefault(key, Connected(token.user, name, (*hosts,), token.created))
-        application.add(token, uses.get((token.user_id, client.pk)))
-    return sorted(found.values(), key=attrgetter("since"), reverse=True)
+    found: dict[tuple[object, ...], Context] = {}
+    for each in connections_of(user):
+        client, user_name = each["application"], each["user"].get_username()
+        name = each["client"]["client_name"]
+        hosts = dict.fromkeys(re.sub(r":\d+$", "", host) for host in each["hosts"])
+        key = each["user"].pk, name, client.registration_source, *sorted(hosts)
+        new = {**each, "hosts": hosts, "clients": [], "text": f"{user_name} {name}"}
+        one = found.setdefault(key, new | {"key": f"{each['user'].pk}/{client.pk}"})
+        one["clients"].append(client)
+        one["scopes"] |= each["scopes"]
+        one["since"] = min(one["since"], each["since"])
+        used = filter(None, (one["last_used_at"], each["last_used_at"]))
+        one["last_used_at"] = max(used, default=None)
+    return [*found.values()]
 
 
 @admin.register(ClientUse)
@@ -179,16 +150,11 @@ class ConnectedAdmin(BridgeAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         term, clients = request.GET.get("q", "").strip(), get_application_model()
-        found = [
-            each
-            for each in connected()
-            if term.casefold() in f"{each.user.get_username()} {each.name}".casefold()
-        ]
-        shown_page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
+        found = [each for each in connected() if term.casefold() in each["text"].casefold()]
         context = {
             "title": gettext("Connected applications"),
             "term": term,
-            "page": shown_page,
+            "page": Paginator(found, PER_PAGE).get_page(request.GET.get("p")),
             "may_disconnect": self.has_delete_permission(request),
             "clients": clients._meta if self.can_link(request, clients) else None,
         }
@@ -198,19 +164,20 @@ class ConnectedAdmin(BridgeAdmin):
         """Ask for confirmation to disconnect an application from a user; a POST does it."""
         if not self.has_delete_permission(request):
             raise PermissionDenied
-        user, _slash, client = unquote(object_id).partition("/")
-        found = connected(user=user) if is_key(user, get_user_model()) else []
-        application = next((each for each in found if client in map(str, each.clients)), None)
-        if application is None:
+        key, _slash, client = unquote(object_id).partition("/")
+        user = with_key(get_user_model()._base_manager.all(), key)
+        of_user = connected(user) if user else []
+        found = [each for each in of_user if client in {str(one.pk) for one in each["clients"]}]
+        if not found:
             text = gettext("This application is no longer connected.")
             self.message_user(request, text, messages.WARNING)
             return redirect(self.address("changelist"))
         if request.method != "POST":
-            context = {"title": gettext("Disconnect"), "application": application}
+            context = {"title": gettext("Disconnect"), "application": found[0]}
             return self.page(request, "disconnect", context)
-        words = {"client": application.name, "user": application.user.get_username()}
-        for each in application.clients.values():
-            revoke(each, application.user)
+        words = {"client": found[0]["client"]["client_name"], "user": user.get_username()}
+        for each in found[0]["clients"]:
+            revoke(each, user)
             self.log_change(request, each, gettext("Disconnected from %(user)s.") % words)
         text = gettext("%(client)s was disconnected. It can no longer act as %(user)s.") % words
         self.message_user(request, text, messages.SUCCESS)
