@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from django.contrib import admin
@@ -64,24 +63,20 @@ def scopes_for(request: HttpRequest) -> list[Context]:
     """
     rows, words = {row.name: row for row in Scope.objects.all()}, supported_scopes()
     tools = [(each, each.tool) for each in entries_for(request) if each.tool]
-    required = Counter(entry.scopes for entry, _tool in tools if entry.scopes)
     origins = {
         gettext("settings"): {*conf.SCOPES, *conf.DEFAULT_SCOPES},
         gettext("admin"): {*rows, *(n for entry, _ in tools for n in entry.setting.scopes.split())},
         gettext("the tool's code"): {name for _, tool in tools for name in tool.access.scopes},
     }
+    required = [entry.scopes for entry, _tool in tools if entry.scopes]
     return [
         {
             "name": name,
             "row": rows.get(name),
             "description": words.get(name, name),
             "origins": [origin for origin, names in origins.items() if name in names],
-            "needed": sum(count for each, count in required.items() if name in each),
-            "opens": sum(
-                count
-                for each, count in required.items()
-                if not missing_scopes(each, {"scope": name})
-            ),
+            "needed": sum(name in each for each in required),
+            "opens": sum(not missing_scopes(each, {"scope": name}) for each in required),
         }
         for name in sorted(set().union(*origins.values()))
     ]

@@ -8,7 +8,7 @@ the site's client model. It must not import ``oauth2_provider.admin``, which imp
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -31,9 +31,6 @@ from mcp_bridge.admin.base import BridgeAdmin, Context, PagesAdmin, RevisedForm,
 from mcp_bridge.oauth.connections import connections_of, live_tokens, redirect_hosts, revoke
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
-
-# The most applications on a page.
-PER_PAGE: Final = 100
 
 
 class ClientForm(RevisedForm, ApplicationForm):
@@ -149,12 +146,13 @@ class ConnectedAdmin(BridgeAdmin):
         return False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        term, clients = request.GET.get("q", "").strip(), get_application_model()
+        term, page = (request.GET.get(name, "").strip() for name in ("q", "p"))
+        clients = get_application_model()
         found = [each for each in connected() if term.casefold() in each["text"].casefold()]
         context = {
             "title": gettext("Connected applications"),
             "term": term,
-            "page": Paginator(found, PER_PAGE).get_page(request.GET.get("p")),
+            "page": Paginator(found, self.list_per_page).get_page(page),
             "may_disconnect": self.has_delete_permission(request),
             "clients": clients._meta if self.can_link(request, clients) else None,
         }
