@@ -103,9 +103,9 @@ class PagesAdmin(admin.ModelAdmin):
 
     def __init__(self, model: type[models.Model], admin_site: admin.AdminSite) -> None:
         super().__init__(model, admin_site)
-        menu = admin_site.get_app_list
-        if getattr(menu, "func", None) is not one_section:
-            admin_site.get_app_list = partial(one_section, menu)  # type: ignore[method-assign]
+        # One that the project has set on the site itself stays.
+        if "get_app_list" not in vars(admin_site):
+            admin_site.get_app_list = partial(one_section, admin_site)  # type: ignore[method-assign]
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
@@ -180,9 +180,10 @@ class PagesAdmin(admin.ModelAdmin):
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
 
 
-def one_section(menu: Callable[..., list[Any]], *args: Any, **kwargs: Any) -> list[Any]:
+def one_section(site: admin.AdminSite, *args: Any, **kwargs: Any) -> list[Any]:
     """Return the menu of an admin site with the models of all MCP apps in one section."""
-    sections = menu(*args, **kwargs)
+    # The method of the class as it is now: projects may replace it at any time.
+    sections = site.__class__.get_app_list(site, *args, **kwargs)
     ours = [each for each in sections if each["app_label"].startswith("mcp_bridge")]
     # The section of the core app, unless the user cannot see it.
     front: Any = min(ours, key=lambda section: section["app_label"] != "mcp_bridge", default=None)

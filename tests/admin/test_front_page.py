@@ -473,6 +473,21 @@ def test_section_keeps_the_order_of_the_site(caller: CheckedClient, settings: An
     assert sections == [("MCP", 2), ("Authentication and Authorization", 1)]
 
 
+def test_menu_replaced_later_is_the_one_that_is_joined(
+    caller: CheckedClient, monkeypatch: Any
+) -> None:
+    administrator, original = Administrator(), admin.AdminSite.get_app_list
+
+    def reversed_menu(self: Any, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        return original(self, request, app_label)[::-1]
+
+    monkeypatch.setattr(admin.AdminSite, "get_app_list", reversed_menu)
+    found = administrator.browser.get(reverse("admin:index")).context["app_list"]
+    names = [each["name"] for each in found]
+    assert names.count("MCP") == 1
+    assert names == sorted(names, reverse=True)
+
+
 @pytest.mark.parametrize(
     "page", ["mcp_bridge_scope_changelist", "mcp_bridge_tokens_token_changelist"]
 )
