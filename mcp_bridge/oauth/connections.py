@@ -46,14 +46,14 @@ def connections_of(user: AbstractBaseUser | AnonymousUser | None) -> list[dict[s
     """
     of, both = {} if user is None else {"user": user.pk}, ("user_id", "application_id")
     tokens = live_tokens().filter(**of, user__isnull=False, application__isnull=False)
-    # Prefetched, so that connections share the instances, and these the permissions of owners.
-    tokens = tokens.prefetch_related("user", "application__user").order_by(*both)
+    tokens = tokens.select_related("user", "application__user").order_by(*both)
     uses = {attrgetter(*both)(use): use for use in ClientUse.objects.filter(**of)}
-    found, texts = [], get_scopes_backend().get_all_scopes()
+    found, clients, texts = [], dict[object, Any](), get_scopes_backend().get_all_scopes()
     lasting = models.refresh_token_expire_timedelta()
     for key, group in groupby(tokens, attrgetter(*both)):
         of_client, use = list(group), uses.get(key)
-        application = of_client[0].application
+        # The same for all of its users: it keeps the permissions of its owner.
+        application = clients.setdefault(key[1], of_client[0].application)
         scopes = dict.fromkeys(scope for token in of_client for scope in token.scope.split())
         # None for a token that can be refreshed forever.
         ends = [

@@ -206,6 +206,16 @@ def test_list_needs_no_query_per_connection(django_assert_num_queries: Any) -> N
     assert_no_query_for_each_client(staff(), LIST, django_assert_num_queries)
 
 
+def test_owner_of_a_client_takes_no_query_per_user(django_assert_max_num_queries: Any) -> None:
+    owner = get_user_model().objects.create_user("owner")
+    client = register(registration_source="manual", user=owner)
+    for name in ("ada", "bob", "eva", "dan", "fay", "gil", "hal"):
+        connect(browser_of(name), client)
+    browser = staff()
+    with django_assert_max_num_queries(14):
+        assert listed(browser).count("Claude unverified") == 7
+
+
 def test_hostile_names_are_escaped() -> None:
     name = "<script>alert(1)</script>\u202e"
     get_user_model().objects.create_user("<b>eve")
