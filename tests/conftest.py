@@ -108,11 +108,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests for the database: the tools served depend on rows, so every request reads them."""
     for item in items:
-        if os.environ.get("WAY") == "lane":
-            from tests.support import lane
-
-            if getattr(item, "originalname", item.name) in lane.ELSEWHERE:
-                item.add_marker(pytest.mark.skip("It is of what the direct lane has not."))
+        if os.environ.get("WAY") == "lane" and item.get_closest_marker("off_lane"):
+            item.add_marker(pytest.mark.skip("It is about what the direct lane does not have."))
         is_marked = item.get_closest_marker("django_db") is not None
         if not is_marked and uses_database(item.path):
             # A fixture requested at run time would be too late: pytest-django creates only the

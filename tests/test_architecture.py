@@ -52,6 +52,7 @@ def test_modules_have_no_vague_names() -> None:
     assert [path for path in PACKAGE if path.stem in vague] == []
 
 
+@pytest.mark.alone
 def test_importing_the_package_imports_no_frameworks() -> None:
     code = (
         "import sys, mcp_bridge; print([name for name in ('django', 'modernrpc', 'pydantic') "

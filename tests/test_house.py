@@ -368,6 +368,7 @@ def path_of(client: MCPClient, name: str) -> tuple[set[str], int]:
     return set(called), sum(one != other for one, other in pairwise(called))
 
 
+@pytest.mark.off_lane
 # Requests, unlike most tests, do not have a transaction.
 @pytest.mark.django_db(transaction=True, databases=["default", "apart"])
 @pytest.mark.usefixtures("database")
@@ -384,6 +385,7 @@ def test_call_passes_few_modules(settings: Any, user: Any) -> None:
     )
 
 
+@pytest.mark.off_lane
 @pytest.mark.django_db(transaction=True)
 def test_write_with_a_token_passes_few_modules(settings: Any, user: Any) -> None:
     def add(a: int, b: int) -> int:

@@ -49,6 +49,7 @@ print(response.status_code, response.json()["error"]["message"])
 """
 
 
+@pytest.mark.alone
 def test_missing_migrations_are_reported() -> None:
     status, out, err = try_python("-c", UNMIGRATED)
     assert status == 0, err
@@ -96,6 +97,7 @@ else:
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("module", "installed", "missing"),
     [

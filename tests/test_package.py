@@ -16,6 +16,8 @@ import pytest
 
 from mcp_bridge.conf import DOCUMENTATION
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).resolve().parent.parent
 # Files of a checkout only, and those that make, the tests and the tools leave in it.
 LOCAL = shutil.ignore_patterns(
@@ -80,7 +82,6 @@ def files(*folders: str) -> set[str]:
     }
 
 
-@pytest.mark.alone
 def test_sdist_has_documentation_changelog_and_tests(in_source: set[str]) -> None:
     wanted = files("docs", "mcp_bridge", "testproject", "tests")
     documents = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"}

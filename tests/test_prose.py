@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import polib
+import pytest
 
 from tests.support.processes import ROOT
 
@@ -133,6 +134,7 @@ def findings() -> Iterator[tuple[str, str]]:
             yield "texts", f"{entry.msgid[:60]!r}: {rule}"
 
 
+@pytest.mark.alone
 def test_no_room_has_more_findings_than_before() -> None:
     found = list(findings())
     over = Counter(room for room, _ in found) - Counter(MOST)

@@ -290,7 +290,7 @@ def seen(request: HttpRequest) -> Context:
     may not view users.
     """
     if not may_view_users(request):
-        raise PermissionDenied
+        raise PermissionDenied(get_user_model()._meta)
     asked, term = request.GET, request.GET.get("q", "").strip()
     name = get_user_model().USERNAME_FIELD
     users = get_user_model()._default_manager.order_by(name)

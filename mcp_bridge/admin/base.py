@@ -114,10 +114,43 @@ class PagesAdmin(admin.ModelAdmin):
             name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
             patterns.insert(0, path(route, view, name=name))
         for pattern in patterns:
-            pattern.callback = _checked(pattern.callback, self.model)
+            pattern.callback = self._checked(pattern.callback)
             # Like Django does for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
+
+    def _checked(self, view: View) -> View:
+        # The rows of a list action, and those of a list with editable cells.
+        posted = re.compile(rf"_selected_action|form-\d+-{self.opts.pk.name}")
+
+        @wraps(view)
+        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            # Filters would pass it on, and PostgreSQL raises an error for it.
+            if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
+                return HttpResponseBadRequest(gettext("The address contains a NUL character."))
+            if request.method == "POST":
+                sent = [keys for name, keys in request.POST.lists() if posted.fullmatch(name)]
+                if not all(is_key(key, self.model) for keys in sent for key in keys):
+                    return HttpResponseBadRequest(gettext("The form contains an invalid row."))
+            try:
+                return view(request, *args, **kwargs)
+            except PermissionDenied as refused:
+                return self._denied(request, *refused.args or (self.opts,))
+
+        return checked
+
+    def _denied(self, request: HttpRequest, meta: Any) -> HttpResponse:
+        """Return the page that names the permission that a request for this page requires."""
+        page = request.resolver_match.url_name if request.resolver_match else ""
+        action = str(page).rpartition("_")[2]
+        if action not in ("add", "delete"):
+            action = "change" if request.method == "POST" else "view"
+        name = f"{meta.app_label}.{get_permission_codename(action, meta)}"
+        is_missing = not request.user.has_perm(name)
+        context = {"denied": meta, "action": action, "is_missing": is_missing}
+        response = self.page(request, "denied", context)
+        response.status_code = 403
+        return response
 
     def _viewed(self, view: View) -> View:
         @wraps(view)
@@ -221,24 +254,6 @@ def is_key(text: str, model: type[models.Model]) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def _checked(view: View, model: type[models.Model]) -> View:
-    # The rows of a list action, and those of a list with editable cells.
-    posted = re.compile(rf"_selected_action|form-\d+-{model._meta.pk.name}")
-
-    @wraps(view)
-    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Filters would pass it on, and PostgreSQL raises an error for it.
-        if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
-            return HttpResponseBadRequest(gettext("The address contains a NUL character."))
-        if request.method == "POST":
-            sent = [keys for name, keys in request.POST.lists() if posted.fullmatch(name)]
-            if not all(is_key(key, model) for keys in sent for key in keys):
-                return HttpResponseBadRequest(gettext("The form contains an invalid row."))
-        return view(request, *args, **kwargs)
-
-    return checked
 
 
 class BridgeAdmin(PagesAdmin):

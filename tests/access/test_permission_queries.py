@@ -315,3 +315,12 @@ def test_user_without_known_members_has_no_permissions() -> None:
     with pytest.raises(MCPError, match="not valid"):
         MCPClient(user=Stranger()).list_tools()
     assert not any(map(AccessPolicy().allows, registry.snapshot, [context_for(Stranger())] * 50))
+
+
+def test_permissions_that_are_known_take_no_query(user: Any) -> None:
+    give(user, "p01")
+    give(user, "p02", group="Editors")
+    known = user.get_all_permissions()
+    with CaptureQueriesContext(connection) as queries:
+        assert permissions_of(user) == known == {"auth.p01", "auth.p02"}
+    assert len(queries) == 0

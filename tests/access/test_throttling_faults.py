@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
+from rest_framework.throttling import BaseThrottle
 
 from mcp_bridge.access import throttling
 from mcp_bridge.models import ToolCallRecord
@@ -146,6 +147,68 @@ def test_endpoint_without_cache_is_open_or_unavailable(
     modern.list_tools()
     with pytest.raises(MCPError, match="Too many requests"):
         modern.list_tools()
+
+
+class Failing(BaseThrottle):
+    """A throttle without an attribute for its cache, which is unavailable."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        return bool(cache.incr("requests"))
+
+
+class Nesting(BaseThrottle):
+    """A throttle that sends a request while it counts one."""
+
+    client: CheckedClient
+    asked = 0
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        Nesting.asked += 1
+        if Nesting.asked == 1:
+            self.client.list_tools()
+        return True
+
+
+@pytest.mark.usefixtures("down")
+def test_failing_throttle_does_not_stop_others_from_counting(
+    modern: CheckedClient,
+    limit: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(Nesting, "client", modern, raising=False)
+    monkeypatch.setattr(Nesting, "asked", 0)
+    limit("open", *(f"{__name__}.{each.__name__}" for each in (Failing, Nesting)), rates={})
+    assert modern.list_tools()
+    # Also the nested one.
+    assert Nesting.asked == 2
+    (record,) = [each for each in caplog.records if each.name == "mcp_bridge.throttling"]
+    assert record.getMessage() == "Calls cannot be counted: the cache is unavailable"
+    assert record.exc_info
+    assert isinstance(record.exc_info[1], OSError)
+
+
+class Silent(throttling.ToolRateThrottle):
+    """A throttle that refuses, without a time to retry."""
+
+    def allow_call(self, tool: Any, context: Any) -> bool:
+        return False
+
+
+class Brief(Silent):
+    """A throttle that refuses for half a second."""
+
+    def wait(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize("names", [("Silent", "Brief"), ("Brief", "Silent")])
+def test_longest_known_wait_is_named(
+    names: tuple[str, str], modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit("open", *(f"{__name__}.{name}" for name in names))
+    refused = text_of(modern.call_tool("write"))
+    assert refused == "Too many calls: write. Retry after 1 second."
 
 
 @pytest.mark.alone

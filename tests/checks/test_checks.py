@@ -264,6 +264,7 @@ def test_e008_default_authentication_without_its_app(settings: Any) -> None:
     assert message.hint == 'Add "mcp_bridge.tokens" to INSTALLED_APPS.'
 
 
+@pytest.mark.alone
 def test_e008_default_authentication_without_its_tables() -> None:
     code = (
         "import django; from django.conf import settings as s; from testproject import settings; "

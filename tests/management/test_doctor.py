@@ -300,6 +300,7 @@ def login(get_response: Any) -> Any:
     return to_login
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize(
     ("middleware", "text", "remedy"),
     [

@@ -52,6 +52,7 @@ class Reads:
         return HttpResponse(json.loads(request.headers["User-Agent"]))
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize(
     ("middleware", "raised", "remedy"),
     [
@@ -129,6 +130,7 @@ a_page = answering(HttpResponse("<h1>Pay first</h1>", status=402))
 nothing = answering(HttpResponse(status=200))
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize(
     ("middleware", "status", "body"),
     [

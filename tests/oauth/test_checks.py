@@ -210,6 +210,7 @@ def test_unimportable_path_is_found(name: str) -> None:
         assert f"OAUTH2_PROVIDER['{name}'] names 'nowhere.Thing'" in message.msg
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("apps", "told"),
     [

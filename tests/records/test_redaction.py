@@ -16,17 +16,20 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from mcp_bridge import ToolError
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.secrets import SENSITIVE, SENSITIVE_WORDS
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.records.redaction import (
+    CUT,
     HIDDEN,
     SensitiveFields,
     redact_to_json,
     sensitive_fields,
 )
 from mcp_bridge.server.perform import call
+from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.schemas.drawing import texts
@@ -356,6 +359,65 @@ def test_eight_levels_are_recorded(around: Callable[[Any], Any]) -> None:
     text = redact_to_json(nested(9, around), limit=1000, secrets=SensitiveFields())
     assert "end" not in text
     assert text.count("a") in (0, 8)
+
+
+def test_json_text_counts_from_its_level() -> None:
+    value = [[[[[json.dumps([[[["end"]]]])]]]]]
+    text = redact_to_json(value, limit=1000, secrets=SensitiveFields())
+    assert "end" not in text
+    assert CUT in text
+
+
+# What a record reserves for its end, and what is counted around each value.
+AROUND = 150
+
+
+@pytest.mark.parametrize("value", ["a" * 40, "", 12345, -1, True, None, 1.5, 2**2048 - 1])
+def test_value_that_just_fits_is_kept(value: Any) -> None:
+    least = AROUND + len(json.dumps(value))
+    kept = redact_to_json(value, limit=least, secrets=BY_MARKS)
+    assert json.loads(kept) == value
+    assert json.loads(redact_to_json(value, limit=least - 1, secrets=BY_MARKS)) != value
+
+
+def test_larger_integers_are_recorded_by_their_type() -> None:
+    kept = redact_to_json([2**2048, -(2**2048)], limit=10_000, secrets=BY_MARKS)
+    assert json.loads(kept) == ["(int)", "(int)"]
+
+
+def test_object_without_space_is_cut_whole() -> None:
+    cut = [redact_to_json({"a": 1}, limit=AROUND + more, secrets=BY_MARKS) for more in (0, 1)]
+    assert [json.loads(each) for each in cut] == [CUT, {CUT: CUT}]
+
+
+def test_broken_json_with_a_marked_name_is_hidden() -> None:
+    secrets = SensitiveFields(marked=frozenset({"door", "gate"}), name_parts=None)
+    value = ['{"door": "' + MARKER, '{"window": "open', '{"window": "gate']
+    kept = redact_to_json(value, limit=1000, secrets=secrets)
+    assert json.loads(kept) == [HIDDEN, '{"window": "open', HIDDEN]
+
+
+@pytest.mark.parametrize(("kept", "said"), [("full", MARKER), ("redacted", HIDDEN)])
+def test_error_shows_what_arguments_show(
+    kept: str, said: str, modern: CheckedClient, settings: Any
+) -> None:
+    def enter(password: str) -> None:
+        """Enter."""
+        raise ToolError(f"The password {password} is wrong.")
+
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": kept}}
+    serve(settings, enter)
+    modern.call_tool("enter", {"password": MARKER.replace("-", "")})
+    found = record()
+    assert found.error_text == f"The password {said.replace('-', '')} is wrong."
+    assert json.loads(found.arguments) == {"password": said.replace("-", "")}
+
+
+def test_protocol_error_is_recorded_with_its_text(user: Any, settings: Any) -> None:
+    serve(settings, taking(str))
+    with pytest.raises(MCPError) as refused:
+        MCPClient(user=user).call_tool("made-up")
+    assert record().error_text == refused.value.error["message"]
 
 
 def test_value_outside_of_json_is_recorded_by_its_type() -> None:

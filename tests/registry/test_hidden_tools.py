@@ -34,6 +34,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize("confirm", [False, True])
 @pytest.mark.parametrize("reason", HIDDEN)
 def test_hidden_tool_takes_the_work_of_an_unknown_name(

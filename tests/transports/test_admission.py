@@ -139,6 +139,7 @@ class ElsewhereMiddleware:
         return self.get_response(request)
 
 
+@pytest.mark.off_lane
 def test_origin_is_compared_with_the_middlewares_host(settings: Any) -> None:
     origin = {"Origin": "http://elsewhere.example"}
     refused(send(caller(), **origin), 403, 403)

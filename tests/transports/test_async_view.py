@@ -221,6 +221,7 @@ def test_function_runs_outside_of_the_event_loops_thread() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.off_lane
 @own_connections
 def test_calls_can_wait_for_each_other_on_one_loop() -> None:
     async def main() -> list[str]:

@@ -115,6 +115,7 @@ def test_limit_holds_for_a_body_read_before(client: MCPClient, settings: Any) ->
     refused(client.send(json.dumps(message).encode(), client.mirrored(message)), 413, -32600)
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize(
     "read",
     [

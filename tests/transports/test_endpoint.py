@@ -215,6 +215,7 @@ def raw(client: MCPClient, stream: io.BytesIO, length: str | None, **more: Any) 
     return client.send(b"{}", headers(client, name="echo" if more else "add"))
 
 
+@pytest.mark.off_lane
 def test_oversized_body_is_not_read(sender: MCPClient, quiet: None) -> None:
     stream = Stream(good(sender).encode())
     refused(raw(sender, stream, str(2**20 + 1)), 413, -32600)
@@ -240,6 +241,7 @@ def test_invalid_length_is_refused(sender: MCPClient, length: str | None, quiet:
     assert wire.strict(response.content)["error"]["code"] in (-32600, -32700)
 
 
+@pytest.mark.off_lane
 def test_interrupted_body_is_refused(sender: MCPClient, quiet: None) -> None:
     refused(raw(sender, Broken(), "100"), 400, -32600)
 
@@ -249,6 +251,7 @@ def in_chunks(client: MCPClient, stream: io.BytesIO, **more: Any) -> Any:
     return raw(client, stream, None, HTTP_TRANSFER_ENCODING="chunked", **more)
 
 
+@pytest.mark.off_lane
 def test_body_in_chunks_is_read_to_its_limit(sender: MCPClient) -> None:
     stream, ended = Stream(padded(sender, 2**20)), {"wsgi.input_terminated": True}
     assert "result" in in_chunks(sender, stream, **ended).json()

@@ -61,6 +61,7 @@ def test_compiled_set_matches_its_source() -> None:
     assert only(kept, name) == ours
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("before", ["", "import google.protobuf.descriptor_pb2\n"])
 def test_generated_code_needs_only_the_extra(tmp_path: Path, before: str) -> None:
     proto = tmp_path / "orders.proto"

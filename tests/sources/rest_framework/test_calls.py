@@ -268,6 +268,7 @@ def test_output_schemas_are_listed_if_enabled(settings: Any, root: Any) -> None:
     assert "section_name" in schema["properties"]
 
 
+@pytest.mark.off_lane
 def test_middlewares_attributes_and_a_few_headers_reach_the_view(root: Any, settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.tenancy"]
     client = CheckedClient(user=root)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import run_python
 
 SITE = """
@@ -158,6 +160,7 @@ urlpatterns = [
 """
 
 
+@pytest.mark.alone
 def test_credential_views_are_not_offered(tmp_path: Path) -> None:
     (tmp_path / "site_urls.py").write_text(URLS)
     told = json.loads(run_python("-c", SITE, str(tmp_path)))
