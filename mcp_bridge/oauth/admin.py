@@ -136,7 +136,7 @@ def connected(user: Any = None) -> list[Context]:
 class ConnectedAdmin(BridgeAdmin):
     """The applications that users have connected, each of which can be disconnected."""
 
-    pages = {"changelist": "", "disconnect": "<path:object_id>/disconnect/"}
+    pages = {"changelist": "", "delete": "<path:object_id>/delete/"}
 
     def get_urls(self) -> list[URLPattern]:
         # A row is not an application, so it does not have a page.
@@ -158,7 +158,9 @@ class ConnectedAdmin(BridgeAdmin):
         }
         return self.page(request, "connected", context)
 
-    def disconnect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
         """Ask for confirmation to disconnect an application from a user; a POST does it."""
         if not self.has_delete_permission(request):
             raise PermissionDenied

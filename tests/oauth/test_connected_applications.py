@@ -67,7 +67,7 @@ def listed(browser: Client, **query: Any) -> str:
 def links(browser: Client, **query: Any) -> list[str]:
     """Return the addresses of the Disconnect links."""
     page = browser.get(LIST, query).content.decode()
-    return [unescape(each) for each in re.findall(r'href="([^"]*/disconnect/)"', page)]
+    return [unescape(each) for each in re.findall(r'href="([^"]*/delete/)"', page)]
 
 
 def test_list_shows_who_connected_what_and_since_when() -> None:
@@ -140,7 +140,7 @@ def test_ended_connection_is_not_disconnected_again() -> None:
 
 @pytest.mark.parametrize("key", ["1", "x_2F1", "1_2F", "1_2Fx", "_2F1"])
 def test_unknown_connection_leads_back_to_the_list(key: str) -> None:
-    answer = staff().post(f"{LIST}{key}/disconnect/", follow=True)
+    answer = staff().post(f"{LIST}{key}/delete/", follow=True)
     assert "This application is no longer connected." in text_of(answer)
 
 
@@ -150,8 +150,10 @@ def test_viewer_cannot_disconnect() -> None:
     browser, ada = staff(VIEW), get_user_model().objects.get(username="ada")
     assert "Claude unverified" in listed(browser)
     assert links(browser) == []
-    address = f"{LIST}{ada.pk}_2F{client.pk}/disconnect/"
-    assert [browser.get(address).status_code, browser.post(address).status_code] == [403, 403]
+    address = f"{LIST}{ada.pk}_2F{client.pk}/delete/"
+    for answer in (browser.get(address), browser.post(address)):
+        assert answer.status_code == 403
+        assert "the permission “Can delete connected application”" in text_of(answer)
     assert is_let_in(tokens)
 
 

@@ -105,7 +105,7 @@ PAGES: Mapping[str, Opens] = {
     f"{CLIENT}_history": Opens("client", to=LOOK),
     f"{CLIENT}_delete": Opens("client", to="root"),
     f"{CONNECTED}_changelist": Opens(),
-    f"{CONNECTED}_disconnect": Opens("connected", to=DECIDE),
+    f"{CONNECTED}_delete": Opens("connected", to=DECIDE),
     OWN: Opens(to=f"{STAFF} member"),
 }
 Data = Callable[[World, Any], dict[str, Any]]
@@ -375,7 +375,7 @@ ACTIONS: Mapping[str, Action] = {
         refused=302,
     ),
     "disconnect an application": Action(
-        f"{CONNECTED}_disconnect",
+        f"{CONNECTED}_delete",
         fixed(),
         "connected",
         changes="accesstoken logentry",

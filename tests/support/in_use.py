@@ -118,6 +118,6 @@ def pages(owner: Any, site: str = "admin") -> dict[str, str]:
         "token-history": token("history", issued),
         "token-delete": token("delete", issued),
         "connected": at("clientuse", app="mcp_bridge_oauth"),
-        "disconnect": at("clientuse", "disconnect", quote(client), app="mcp_bridge_oauth"),
+        "disconnect": at("clientuse", "delete", quote(client), app="mcp_bridge_oauth"),
         "own-tokens": reverse("mcp-tokens"),
     }
