@@ -307,7 +307,7 @@ def seen(request: HttpRequest) -> Context:
     name = get_user_model().USERNAME_FIELD
     users = get_user_model()._default_manager.order_by(name)
     groups = Group.objects.order_by("name")
-    user, group = _with_key(users, asked.get("user")), _with_key(groups, asked.get("group"))
+    user, group = with_key(users, asked.get("user")), with_key(groups, asked.get("group"))
     named_users: list[Any] = []
     named_groups: list[Group] = []
     is_chosen = bool(user or group or "nobody" in asked)
@@ -333,6 +333,6 @@ def seen(request: HttpRequest) -> Context:
     }
 
 
-def _with_key(rows: QuerySet[Any], key: str | None) -> Any:
+def with_key(rows: QuerySet[Any], key: str | None) -> Any:
     """Return the row with the primary key from a URL, or None."""
     return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None

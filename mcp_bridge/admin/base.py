@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
+from operator import itemgetter
 from typing import Any
 
 from django import forms
@@ -99,6 +100,12 @@ class PagesAdmin(admin.ModelAdmin):
     # The URL parts of the pages by name: "try" is served by try_view().
     pages: Mapping[str, str] = {}
     user_text = column("user_text", _("user"))
+
+    def __init__(self, model: type[models.Model], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        # One that the project has set on the site itself stays.
+        if "get_app_list" not in vars(admin_site):
+            admin_site.get_app_list = partial(one_section, admin_site)  # type: ignore[method-assign]
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
@@ -204,6 +211,21 @@ class PagesAdmin(admin.ModelAdmin):
         request.current_app = self.admin_site.name
         shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
+
+
+def one_section(site: admin.AdminSite, *args: Any, **kwargs: Any) -> list[Any]:
+    """Return the menu of an admin site with the models of all MCP apps in one section."""
+    # The method of the class as it is now: projects may replace it at any time.
+    sections = site.__class__.get_app_list(site, *args, **kwargs)
+    ours = [each for each in sections if each["app_label"].startswith("mcp_bridge")]
+    # The section of the core app, unless the user cannot see it.
+    front: Any = min(ours, key=lambda section: section["app_label"] != "mcp_bridge", default=None)
+    rows = sorted((row for section in ours for row in section["models"]), key=itemgetter("name"))
+    return [
+        {**each, "models": rows} if each is front else each
+        for each in sections
+        if each is front or each not in ours
+    ]
 
 
 def may(

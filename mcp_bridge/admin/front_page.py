@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -14,7 +13,7 @@ from django.http import HttpRequest
 from django.template import RequestContext
 from django.utils import timezone
 
-from mcp_bridge.admin.base import Context, PagesAdmin, may
+from mcp_bridge.admin.base import Context, may
 from mcp_bridge.admin.entries import entries_for, numbers
 from mcp_bridge.admin.pending_calls import shown_call
 from mcp_bridge.admin.records import FAILED, THROTTLED, Usage, local_now
@@ -74,17 +73,15 @@ def front_page(context: RequestContext) -> Context:
     """
     request: HttpRequest = context["request"]
     site, menu = _site(request), context["available_apps"]
-    # The menu entries of all MCP models, in one section.
-    rows = own_rows(site, menu)
-    section = {"name": "MCP", "app_label": "mcp_bridge", "app_url": request.path, "models": rows}
-    tokens = (row for row in rows if row["model"]._meta.label == "mcp_bridge_tokens.Token")
+    sections = [each for each in menu if each["app_label"].startswith("mcp_bridge")]
     # The page for issuing tokens, if the site has one.
-    token_url = str(next(tokens, {}).get("add_url") or "")
+    rows = (row for section in sections for row in section["models"])
+    token_url = next((row["add_url"] or "" for row in rows if row["object_name"] == "Token"), "")
     secret = "" if conf.AUTHORIZATION_SERVERS and not token_url else TOKEN
     sees_tools, sees_calls = (may(site, request, each) for each in (ToolSetting, ToolCallRecord))
     found = entries_for(request) if sees_tools else []
     front: Context = {
-        "sections": [section],
+        "sections": sections,
         "token_url": token_url,
         "connection": Connection(endpoint_url(request), secret),
         "may_decide": may(site, request, PendingCall, "change"),
@@ -135,10 +132,3 @@ def _latest(*fields: str, wanted: Q | None = None) -> Any:
     rows = ToolCallRecord.objects.filter(wanted or Q(), started_at__gte=since).order_by()
     counted = rows.values(*fields).annotate(calls=Sum("times"), last=Max("started_at"))
     return counted.order_by("-last")[:MOST]
-
-
-def own_rows(site: AdminSite, menu: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the menu entries of an admin site for MCP models, in any app."""
-    rows = [row for section in menu for row in section["models"]]
-    found = [row for row in rows if isinstance(site.get_model_admin(row["model"]), PagesAdmin)]
-    return sorted(found, key=lambda row: str(row["name"]))

@@ -6,24 +6,23 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.access.scopes import missing_scopes, supported_scopes
 from mcp_bridge.admin.base import BridgeAdmin, Context
-from mcp_bridge.admin.entries import Entry, entries_for
-from mcp_bridge.models import Scope
+from mcp_bridge.admin.entries import entries_for
+from mcp_bridge.conf import conf
+from mcp_bridge.models import Scope, ToolSetting
 from mcp_bridge.protocol.text import cut
 
 
 @admin.register(Scope)
 class ScopeAdmin(BridgeAdmin):
-    """The descriptions of scopes; those without a row are described in SCOPES."""
+    """All scopes, and the rows that describe them in place of SCOPES."""
 
-    list_display = ["name", "description", "needed_by"]
-    search_fields = ["name", "description"]
-    # Deletion is confirmed on a page that lists the tools that still require the scope.
-    actions = None
+    pages = {"changelist": ""}
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return ModelAdmin.has_add_permission(self, request)
@@ -35,39 +34,49 @@ class ScopeAdmin(BridgeAdmin):
         # The name cannot change: tools and credentials refer to it.
         return [] if obj is None else ["name", "needed_by"]
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        found, tools = super().get_changelist_instance(request), tools_by_scope(request)
-        for scope in found.result_list:
-            scope.tools = tools.get(scope.name, [])
-        return found
-
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         scope: Any = super().get_object(request, *args, **kwargs)
         if scope is not None:
-            scope.tools = tools_by_scope(request).get(scope.name, [])
+            scope.tools = [each for each in entries_for(request) if scope.name in each.scopes]
         return scope
 
-    def list_context(self, request: HttpRequest) -> Context:
-        named = Scope.objects.values_list("name", flat=True)
-        words, needed = supported_scopes(), tools_by_scope(request)
-        others = (words.keys() | needed.keys()) - set(named)
-        shown = [(name, words.get(name, name), listed(needed.get(name, []))) for name in others]
-        return {"others": sorted(shown)}
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        context = {
+            "title": gettext("Scopes"),
+            "scopes": scopes_for(request),
+            "may_add": self.has_add_permission(request),
+            "sees_tools": self.can_link(request, ToolSetting),
+        }
+        return self.page(request, "scopes", context)
 
     @admin.display(description=_("required by"))
     def needed_by(self, scope: Any) -> str:
-        return listed(scope.tools)
+        return cut(", ".join(entry.setting.name for entry in scope.tools), 400)
 
 
-def tools_by_scope(request: HttpRequest) -> dict[str, list[Entry]]:
-    """Return all tools, including disabled ones, by each scope that they require."""
-    found: dict[str, list[Entry]] = {}
-    for entry in entries_for(request):
-        for scope in entry.scopes:
-            found.setdefault(scope, []).append(entry)
-    return found
+def scopes_for(request: HttpRequest) -> list[Context]:
+    """
+    Return the scopes of the settings, the admin and the tools, by name.
 
-
-def listed(tools: list[Entry]) -> str:
-    """Return the names of tools on one line."""
-    return cut(", ".join(entry.setting.name for entry in tools), 400)
+    ``needed`` counts the tools that require a scope, enabled or not, and ``opens`` those for which
+    a client needs no other scope.
+    """
+    rows, words = {row.name: row for row in Scope.objects.all()}, supported_scopes()
+    tools = [(each, each.tool) for each in entries_for(request) if each.tool]
+    origins = {
+        gettext("settings"): {*conf.SCOPES, *conf.DEFAULT_SCOPES},
+        gettext("admin"): {*rows, *(n for entry, _ in tools for n in entry.setting.scopes.split())},
+        gettext("the tool's code"): {name for _, tool in tools for name in tool.access.scopes},
+    }
+    required = [entry.scopes for entry, _tool in tools if entry.scopes]
+    return [
+        {
+            "name": name,
+            "row": rows.get(name),
+            "description": words.get(name, name),
+            "origins": [origin for origin, names in origins.items() if name in names],
+            "needed": sum(name in each for each in required),
+            "opens": sum(not missing_scopes(each, {"scope": name}) for each in required),
+        }
+        for name in sorted(set().union(*origins.values()))
+    ]

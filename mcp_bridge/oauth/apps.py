@@ -4,13 +4,12 @@ from django.apps import AppConfig, apps
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import pre_save
-from django.utils.translation import gettext_lazy as _
 
 
 class OAuthConfig(AppConfig):
     name = "mcp_bridge.oauth"
     label = "mcp_bridge_oauth"
-    verbose_name = _("MCP: OAuth")
+    verbose_name = "MCP"
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:

@@ -39,20 +39,22 @@ def live_tokens() -> QuerySet[Any]:
     return tokens.filter(Q(expires__gt=now) | Q(is_refreshable=True) & refreshable)
 
 
-def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any]]:
+def connections_of(user: AbstractBaseUser | AnonymousUser | None) -> list[dict[str, Any]]:
     """
-    Return the clients that can act as a user, most recently connected first.
+    Return the clients that can act as a user (None: as any), most recently connected first.
 
     ``expires_at``: when access lapses if unused, or None.
     """
-    tokens = live_tokens().filter(user=user.pk, application__isnull=False)
-    tokens = tokens.select_related("application__user").order_by("application_id")
-    uses = {use.application_id: use for use in ClientUse.objects.filter(user=user.pk)}
-    found, texts = [], get_scopes_backend().get_all_scopes()
+    of, both = {} if user is None else {"user": user.pk}, ("user_id", "application_id")
+    tokens = live_tokens().filter(**of, user__isnull=False, application__isnull=False)
+    tokens = tokens.select_related("user", "application__user").order_by(*both)
+    uses = {attrgetter(*both)(use): use for use in ClientUse.objects.filter(**of)}
+    found, clients, texts = [], dict[object, Any](), get_scopes_backend().get_all_scopes()
     lasting = models.refresh_token_expire_timedelta()
-    for key, group in groupby(tokens, attrgetter("application_id")):
+    for key, group in groupby(tokens, attrgetter(*both)):
         of_client, use = list(group), uses.get(key)
-        application = of_client[0].application
+        # The same for all of its users: it keeps the permissions of its owner.
+        application = clients.setdefault(key[1], of_client[0].application)
         scopes = dict.fromkeys(scope for token in of_client for scope in token.scope.split())
         # None for a token that can be refreshed forever.
         ends = [
@@ -64,7 +66,9 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
             {
                 "application": application,
                 "client": client_context(application),
+                "user": of_client[0].user,
                 "hosts": redirect_hosts(application),
+                "scopes": scopes,
                 "permissions": [texts.get(scope, scope) for scope in scopes],
                 "since": min([*since, use.first_used_at] if use else since),
                 "last_used_at": use.last_used_at if use else None,

@@ -15,7 +15,7 @@ from oauth2_provider.models import AbstractApplication
 from oauth2_provider.scopes import get_scopes_backend
 
 from mcp_bridge.access.policy import lacking, visible
-from mcp_bridge.access.scopes import features_by_scope, missing_scopes
+from mcp_bridge.access.scopes import missing_scopes
 from mcp_bridge.conf import conf
 from mcp_bridge.outbound.addresses import LOOPBACK
 from mcp_bridge.protocol.text import cut, shows
@@ -32,28 +32,20 @@ def consent_context(
     """
     Return the context of the consent page for a client that asks for scopes.
 
-    ``tools`` counts the user's tools that a scope and its included scopes allow, or is None for a
-    scope that tools do not use. ``tool_count`` also includes tools without scopes.
+    ``tools`` are those of the user that all the scopes together allow.
     """
     scopes, texts = list(scopes), get_scopes_backend().get_all_scopes()
-    tools, needing = visible(request.user), features_by_scope()
-    names = {tool.name for tool in tools}
-
-    def tools_under(scope: str) -> int | None:
-        included = [each for each in needing if not missing_scopes([each], {"scope": scope})]
-        found = {tool.name for each in included for tool in needing[each]}
-        return len(names & found) if included else None
-
     granted, url = {"scope": " ".join(scopes)}, urlsplit(redirect_uri)
+    found = visible(request.user)
+    tools = [tool for tool in found if not missing_scopes(tool.access.scopes, granted)]
     return {
         **client_context(application),
         "redirect_host": host_of(redirect_uri),
         # Any program on the user's computer could receive the code.
         "is_local": url.scheme not in ("https", "http") or url.hostname in LOOPBACK,
-        "permissions": [
-            {"text": texts.get(each, each), "tools": tools_under(each)} for each in scopes
-        ],
-        "tool_count": sum(not missing_scopes(tool.access.scopes, granted) for tool in tools),
+        "permissions": [texts.get(each, each) for each in scopes],
+        "tools": tools,
+        "read_only_count": sum(tool.annotations.get("readOnlyHint", False) for tool in tools),
         **site_context(request),
     }
 

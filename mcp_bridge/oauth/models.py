@@ -44,8 +44,8 @@ class ClientUse(models.Model):
 
     class Meta:
         app_label = "mcp_bridge_oauth"
-        verbose_name = _("use of a client")
-        verbose_name_plural = _("uses of clients")
+        verbose_name = _("connected application")
+        verbose_name_plural = _("connected applications")
         constraints = [
             models.UniqueConstraint(
                 fields=["user", "application"], name="mcp_bridge_oauth_one_use_of_a_client"

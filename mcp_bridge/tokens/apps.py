@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
-from django.utils.translation import gettext_lazy as _
 
 
 class TokensConfig(AppConfig):
     name = "mcp_bridge.tokens"
     label = "mcp_bridge_tokens"
-    verbose_name = _("MCP: tokens")
+    verbose_name = "MCP"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

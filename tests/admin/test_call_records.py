@@ -160,12 +160,12 @@ def test_nul_in_a_url_is_refused_on_every_page(administrator: Administrator) -> 
         reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk]),
     ]
     for model in models:
-        page = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        addresses += [reverse(f"{page}_changelist"), reverse(f"{page}_change", args=["1"])]
+        model_admin = admin.site._registry[model]
+        names = {str(each.name): str(each.pattern) for each in model_admin.get_urls()}
         addresses += [
-            reverse(f"{page}_{name}")
-            for name in getattr(admin.site._registry[model], "pages", {})
-            if "<" not in admin.site._registry[model].pages[name]
+            reverse(f"admin:{name}", args=["1"] if "<" in route else [])
+            for name, route in names.items()
+            if name.endswith(("_changelist", "_change", *getattr(model_admin, "pages", {})))
         ]
     administrator.browser.raise_request_exception = False
     names = ["q", "p", "o", "tool", "outcome__exact", "error_code", "user__id__exact", "_to_field"]

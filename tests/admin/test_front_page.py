@@ -12,6 +12,7 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import connection
+from django.http import HttpRequest
 from django.test import override_settings
 from django.urls import path, reverse
 from django.utils import timezone
@@ -19,6 +20,7 @@ from django.utils.html import escape
 
 from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingAdmin
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.oauth.models import ClientUse
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token
 from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
@@ -433,18 +435,16 @@ def test_custom_site_shows_only_its_registered_models(
 @pytest.mark.parametrize(
     ("codenames", "names"),
     [
-        ([], ["Calls", "Pending calls", "Tokens", "Tools"]),
+        ([], ["Calls", "Connected applications", "Pending calls", "Tokens", "Tools"]),
         (["view_token", "view_group"], ["Tokens"]),
         (["view_group"], []),
     ],
 )
-def test_site_can_have_one_section_for_all_models(
+def test_all_models_are_in_one_section(
     codenames: list[str], names: list[str], caller: CheckedClient, settings: Any
 ) -> None:
-    from mcp_bridge.ext.admin_site import OneSection
-
-    site = OneSection(name="staff")
-    for model in (ToolSetting, PendingCall, ToolCallRecord, Token, Group):
+    site = admin.AdminSite(name="staff")
+    for model in (ToolSetting, PendingCall, ToolCallRecord, Token, ClientUse, Group):
         site.register(model, type(admin.site.get_model_admin(model)))
     settings.ROOT_URLCONF.urlpatterns.insert(0, path("own/", site.urls))
     response = Administrator(*codenames).browser.get("/own/")
@@ -453,6 +453,52 @@ def test_site_can_have_one_section_for_all_models(
     assert [each["name"] for each in groups] == ["Groups"]
     assert [[each["name"] for each in rows] for rows in sections.values()] == [names][: len(names)]
     assert list(sections) == ["MCP"][: len(names)]
+
+
+class Numbered(admin.AdminSite):
+    """An admin site of a project, with its own order and names."""
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        menu = super().get_app_list(request, app_label)[::-1]
+        return [{**each, "name": f"{n}. {each['name']}"} for n, each in enumerate(menu)]
+
+
+def test_section_keeps_the_order_of_the_site(caller: CheckedClient, settings: Any) -> None:
+    site = Numbered(name="staff")
+    for model in (Token, ToolSetting, Group):
+        site.register(model, type(admin.site.get_model_admin(model)))
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("own/", site.urls))
+    response = Administrator().browser.get("/own/")
+    sections = [(each["name"][3:], len(each["models"])) for each in response.context["app_list"]]
+    assert sections == [("MCP", 2), ("Authentication and Authorization", 1)]
+
+
+def test_menu_replaced_later_is_the_one_that_is_joined(
+    caller: CheckedClient, monkeypatch: Any
+) -> None:
+    administrator, original = Administrator(), admin.AdminSite.get_app_list
+
+    def reversed_menu(self: Any, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        return original(self, request, app_label)[::-1]
+
+    monkeypatch.setattr(admin.AdminSite, "get_app_list", reversed_menu)
+    found = administrator.browser.get(reverse("admin:index")).context["app_list"]
+    names = [each["name"] for each in found]
+    assert names.count("MCP") == 1
+    assert names == sorted(names, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "page", ["mcp_bridge_scope_changelist", "mcp_bridge_tokens_token_changelist"]
+)
+def test_pages_of_all_apps_have_the_same_breadcrumb(page: str, caller: CheckedClient) -> None:
+    text = Administrator().browser.get(reverse(f"admin:{page}")).content.decode()
+    crumbs = re.search(r'class="breadcrumbs">(.*?)</(?:ol|div)>', text, re.S)
+    assert crumbs is not None
+    names = re.sub(r"<[^>]*>|&rsaquo;|›", " ", crumbs[1]).split()
+    assert names[:2] == ["Home", "MCP"]
+    (front_page,) = re.findall(r'href="([^"]*)">MCP<', crumbs[1])
+    assert "<h1>MCP</h1>" in front(Administrator(username="other"), address=front_page)
 
 
 @pytest.mark.django_db(transaction=True)

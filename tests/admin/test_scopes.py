@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -123,20 +124,70 @@ def at(page: str, *args: Any) -> str:
     return reverse(f"admin:mcp_bridge_scope_{page}", args=args)
 
 
-def test_list_shows_each_scope_with_its_tools(
-    administrator: Administrator,
-) -> None:
+def scope_rows(administrator: Administrator) -> dict[str, list[str]]:
+    """Return the cells of the only table of scopes, by scope."""
+    page = administrator.browser.get(at("changelist")).content.decode()
+    assert MARKER not in page
+    (table,) = re.findall(r"<tbody>(.*?)</tbody>", page[page.index('id="content-main"') :], re.S)
+    lines = [
+        [
+            unescape(in_one_line(cell)).strip()
+            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line, re.S)
+        ]
+        for line in re.findall(r"<tr>(.*?)</tr>", table, re.S)
+    ]
+    return {name: cells for name, *cells in lines}
+
+
+def test_one_table_has_each_scope_with_its_tools(administrator: Administrator) -> None:
     Scope.objects.create(name="write", description="Change things & more")
     ToolSetting.objects.filter(name="beta").update(scopes="own write", enabled=False)
+    assert scope_rows(administrator) == {
+        "own": ["none; users see its name", "From: admin", "Required by: 1 tool", "Opens: 0 tools"],
+        "read": [
+            f"Read {MARKER}",
+            "From: settings, the tool's code",
+            "Required by: 2 tools",
+            "Opens: 1 tool",
+        ],
+        "write": [
+            "Change things & more",
+            "From: settings, admin",
+            "Required by: 1 tool",
+            "Opens: 0 tools",
+        ],
+    }
+
+
+def test_scope_opens_the_tools_of_included_scopes(
+    administrator: Administrator, settings: Any
+) -> None:
+    included = {"description": "Everything", "includes": ["read"]}
+    settings.MCP_BRIDGE = {"SCOPES": {"all": included}}
+    assert scope_rows(administrator)["all"][1:] == [
+        *("From: settings", "Required by: 0 tools", "Opens: 2 tools")
+    ]
+
+
+def test_numbers_lead_to_the_tools_that_require_a_scope(administrator: Administrator) -> None:
     page = administrator.browser.get(at("changelist")).content.decode()
-    named, others = page.split('id="mcp-others"')
-    assert "write Change things &amp; more beta" in in_one_line(named)
-    text = in_one_line(others)
-    assert f"read Read {ESCAPED} alpha, beta Change the description of read" in text
-    assert "own none; users see its name beta Change the description of own" in text
-    assert "write" not in text
-    assert MARKER not in page
-    assert "?name=read&amp;description=Read%20%3Cscript%3Ealert%281%29%3C%2Fscript%3E" in others
+    (address,) = re.findall(r'href="([^"]*toolsetting/\?scope=read)"', page)
+    found = administrator.browser.get(address).context["cl"].result_list
+    assert [each.name for each in found] == ["alpha", "beta"]
+    reader = Administrator("view_scope", username="reader")
+    page = reader.browser.get(at("changelist")).content.decode()
+    assert ("toolsetting" in page, "2 tools" in page) == (False, True)
+
+
+def test_scope_of_the_settings_is_described_from_the_list(administrator: Administrator) -> None:
+    page = administrator.browser.get(at("changelist")).content.decode()
+    (address,) = re.findall(r'href="([^"]*\?name=read[^"]*)"', page)
+    form = administrator.browser.get(unescape(address)).content.decode()
+    assert 'value="read"' in form
+    assert f'value="Read {ESCAPED}"' in form
+    scope = Scope.objects.create(name="read", description="Look")
+    page = administrator.browser.get(at("changelist")).content.decode()
+    assert ("?name=read" in page, at("change", scope.pk) in page) == (False, True)
 
 
 def test_description_can_be_changed_but_not_the_name(administrator: Administrator) -> None:
@@ -181,7 +232,7 @@ def test_descriptions_require_scope_permissions(administrator: Administrator) ->
         assert outsider.browser.post(address, {"post": "yes"}).status_code == 403
     reader = Administrator("view_scope", username="reader")
     page = reader.browser.get(at("changelist")).content.decode()
-    assert ("Other scopes of" in page, "Change the description of" in page) == (True, False)
+    assert (at("change", scope.pk) in page, "?name=" in page) == (True, False)
     assert Scope.objects.get() == scope
 
 
@@ -200,11 +251,13 @@ def test_query_count_is_independent_of_scope_count(settings: Any) -> None:
         route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
         administrator.get("changelist")
         costs = []
-        scopes = reverse("admin:mcp_bridge_scope_changelist")
-        for address in (scopes, f"{reverse('admin:mcp_bridge_toolsetting_changelist')}?scope=all"):
+        tools = reverse("admin:mcp_bridge_toolsetting_changelist")
+        for address in (at("changelist"), f"{tools}?scope=all"):
             with CaptureQueriesContext(connection) as queries:
                 response = administrator.browser.get(address)
-            assert response.context["cl"].result_count == count
+            found = response.context.get("scopes") or response.context["cl"].result_list
+            # The scope of all tools is one more.
+            assert len(found) == count + ("scope/" in address)
             costs.append(len(queries))
         return tuple(costs)
 

@@ -27,6 +27,7 @@ SCOPES = {
 }
 CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
 LOCAL = "http://localhost:33418/callback"
+CONNECTED = "/admin/mcp_bridge_oauth/clientuse/"
 
 
 @pytest.fixture(autouse=True)
@@ -135,9 +136,27 @@ def test_pages_are_legible_and_accessible(
         "consent-long": asked(long, with_oauth),
         "connections": CONNECTIONS,
         "tokens-with-login": "/mcp/tokens/",
+        "admin-connected": CONNECTED,
+        "admin-scopes": "/admin/mcp_bridge/scope/",
     }
     for name, each in pages.items():
-        page = visit(each, "editor", width=width, scheme=scheme)
+        user = "admin" if each.startswith("/admin/") else "editor"
+        page = visit(each, user, width=width, scheme=scheme)
         check(page, name)
         # The arrow keys move through tabs.
         assert all('role="tab"' in each for each in missed_by_the_keyboard(page))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_administrator_disconnects_an_application(
+    visit: Visit, with_oauth: str, width: int
+) -> None:
+    connected(with_oauth)
+    page = visit(CONNECTED, width=width)
+    page.get_by_role("link", name="Disconnect Cursor from editor").click()
+    page.get_by_role("heading", name="Disconnect Cursor from editor?").wait_for()
+    check(page, "admin-disconnect")
+    assert missed_by_the_keyboard(page) == []
+    page.get_by_role("button", name="Disconnect").click()
+    page.get_by_text("Cursor was disconnected. It can no longer act as editor.").wait_for()
+    page.get_by_role("heading", name="2 connected applications").wait_for()

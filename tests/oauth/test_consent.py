@@ -71,7 +71,7 @@ def test_page_names_client_user_and_scopes() -> None:
         assert part in text
 
 
-def test_tools_are_counted_by_required_scopes(settings: Any) -> None:
+def test_tools_of_all_scopes_together_are_counted_once(settings: Any) -> None:
     scopes = {
         "read": "Read articles",
         "write": {"description": "Write articles", "includes": ["read"]},
@@ -80,15 +80,19 @@ def test_tools_are_counted_by_required_scopes(settings: Any) -> None:
     settings.MCP_BRIDGE = {**MCP_BRIDGE, "SCOPES": scopes, "DEFAULT_SCOPES": ["read"]}
     serve(
         settings,
-        get={"scopes": "read"},
-        find={"scopes": "read"},
-        publish={"scopes": "write"},
-        ping={},
+        get={"scopes": "read", "read_only": True},
+        find={"scopes": "read", "read_only": True},
+        publish={"scopes": ["read", "write"]},
+        ping={"read_only": False},
     )
-    text = read(register(), scope="read openid")
-    assert "Read articles (2 tools) Know who you are In total, it can call 3 of your tools" in text
-    text = read(register(), scope="write")
-    assert "Write articles (3 tools) In total, it can call 4 of your tools" in text
+    asked = {
+        "read openid": "Read articles Know who you are 3 tools, 2 of them read-only.",
+        "write": "Write articles 4 tools, 2 of them read-only.",
+        "read write": "Read articles Write articles 4 tools, 2 of them read-only.",
+        "openid": "Know who you are 1 tool, 0 of them read-only.",
+    }
+    for scope, expected in asked.items():
+        assert f"{expected} It calls them with your permissions." in read(register(), scope=scope)
 
 
 def test_only_callable_tools_are_counted(settings: Any) -> None:
@@ -99,15 +103,15 @@ def test_only_callable_tools_are_counted(settings: Any) -> None:
         purge={"scopes": "mcp:write", "permissions": "auth.delete_group"},
     )
     client, browser = register(), browser_of("bob")
-    text = read(client, browser, scope="mcp mcp:write")
-    assert "(1 tool) Change what is on this site (0 tools) In total, it can call 1 of" in text
+    assert "1 tool, 0 of" in read(client, browser, scope="mcp mcp:write")
     bob = get_user_model().objects.get(username="bob")
     bob.user_permissions.add(Permission.objects.get(codename="delete_group"))
-    text = read(client, browser, scope="mcp mcp:write")
-    assert (
-        "(2 tools) Change what is on this site (1 tool) In total, it can call 3 of your tools"
-        in text
-    )
+    assert "3 tools, 0 of" in read(client, browser, scope="mcp mcp:write")
+
+
+def test_page_says_that_no_tool_can_be_called(settings: Any) -> None:
+    serve(settings, get={"scopes": "mcp:write"})
+    assert "It cannot call any of the site's tools." in read(register())
 
 
 UNVERIFIED = "Unverified. The application chose this name itself"
@@ -218,13 +222,13 @@ def test_allowing_connects_the_client() -> None:
     assert get_access_token_model().objects.get().user.username == "ada"
 
 
-def test_both_buttons_have_the_same_style() -> None:
+def test_allow_is_the_primary_button_and_comes_first() -> None:
     page = browser_of().get(address(register()))
     form = re.search(r'(?s)class="mcp-decision">(.*?)</form>', page.content.decode())
     assert form is not None
     buttons = re.findall(r"<button ([^>]*)>(\w+)</button>", form[1])
-    assert [text for _, text in buttons] == ["Deny", "Allow"]
-    assert not any("class" in attributes or "style" in attributes for attributes, _ in buttons)
+    assert [text for _, text in buttons] == ["Allow", "Deny"]
+    assert ["mcp-primary" in attributes for attributes, _ in buttons] == [True, False]
 
 
 def test_consent_requires_a_csrf_token() -> None:

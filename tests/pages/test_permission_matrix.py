@@ -28,10 +28,11 @@ from tests.support.administrator import shown_by
 from tests.support.links import leading
 
 pytestmark = pytest.mark.django_db
-TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT = (
+TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT, CONNECTED = (
     *(f"mcp_bridge_{name}" for name in ("toolsetting", "pendingcall", "toolcallrecord", "scope")),
     "mcp_bridge_tokens_token",
     "oauth2_provider_application",
+    "mcp_bridge_oauth_clientuse",
 )
 OWN = "mcp-tokens"
 STAFF = "root chief viewer issuer clerk"
@@ -58,6 +59,7 @@ class Opens:
 PAGES: Mapping[str, Opens] = {
     "app_list mcp_bridge": Opens(refused=404),
     "app_list mcp_bridge_tokens": Opens(to=f"{VIEW} issuer", refused=404),
+    "app_list mcp_bridge_oauth": Opens(refused=404),
     f"{TOOL}_changelist": Opens(),
     f"{TOOL}_add": Opens(to=""),
     f"{TOOL}_change": Opens("look"),
@@ -102,6 +104,8 @@ PAGES: Mapping[str, Opens] = {
     f"{CLIENT}_change": Opens("client", to=LOOK),
     f"{CLIENT}_history": Opens("client", to=LOOK),
     f"{CLIENT}_delete": Opens("client", to="root"),
+    f"{CONNECTED}_changelist": Opens(),
+    f"{CONNECTED}_delete": Opens("connected", to=DECIDE),
     OWN: Opens(to=f"{STAFF} member"),
 }
 Data = Callable[[World, Any], dict[str, Any]]
@@ -369,6 +373,12 @@ ACTIONS: Mapping[str, Action] = {
         may="root",
         changes="accesstoken logentry",
         refused=302,
+    ),
+    "disconnect an application": Action(
+        f"{CONNECTED}_delete",
+        fixed(),
+        "connected",
+        changes="accesstoken logentry",
     ),
     "delete a client": Action(
         f"{CLIENT}_delete",

@@ -146,6 +146,7 @@ def test_front_page_and_lists_are_translatable(pages: Pages) -> None:
     for model in ("toolsetting", "pendingcall", "toolcallrecord", "scope"):
         pages.check(of(f"mcp_bridge_{model}_changelist"))
     pages.check(of("mcp_bridge_tokens_token_changelist"))
+    pages.check(of("mcp_bridge_oauth_clientuse_changelist"))
     ToolCallRecord.objects.all().delete()
     PendingCall.objects.all().delete()
     ToolSetting.objects.all().delete()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from django.apps import apps
@@ -36,7 +37,8 @@ from tests.support.administrator import serve_tools
 PEOPLE = ("root", "chief", "viewer", "issuer", "clerk", "member", "nobody")
 CANDIDATE = "api_0001"
 # Tables whose rows record changes, beside those of the bridge.
-_APPS = ("mcp_bridge", "mcp_bridge_tokens", "oauth2_provider", "auth", "admin")
+_OWN = ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth")
+_APPS = (*_OWN, "oauth2_provider", "auth", "admin")
 
 
 def shout(word: str) -> str:
@@ -83,7 +85,7 @@ class World:
 
 def page_names() -> Iterator[str]:
     """Yield the names of all pages of the bridge: of the admin and, at last, of a user's tokens."""
-    yield from ("app_list mcp_bridge", "app_list mcp_bridge_tokens")
+    yield from (f"app_list {label}" for label in _OWN)
     for model_admin in admin.site._registry.values():
         if isinstance(model_admin, PagesAdmin):
             # Patterns without a name redirect from an old address of Django's to the page of a row.
@@ -175,6 +177,8 @@ def _add_rows(world: World) -> None:
         token="x",
         expires=timezone.now() + timedelta(hours=1),
     )
+    # An application that a user has connected is not a row; its key has those of both.
+    rows["connected"] = SimpleNamespace(pk=f"{member.pk}/{rows['client'].pk}")
 
 
 def fingerprint_of(name: str) -> str:

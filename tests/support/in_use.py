@@ -6,10 +6,12 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
+from oauth2_provider.models import get_access_token_model, get_application_model
 
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
@@ -60,6 +62,11 @@ def use_newsroom() -> Any:
     change_the_definition_of("articles_revise")
     Scope.objects.create(name="articles:read", description="Read articles")
     Token.objects.issue(user=owner, name="Laptop")
+    client = get_application_model().objects.create(
+        name="Claude", authorization_grant_type="authorization-code", redirect_uris="https://a.b/"
+    )
+    ends = timezone.now() + timedelta(hours=1)
+    get_access_token_model().objects.create(user=owner, application=client, expires=ends)
     return owner
 
 
@@ -77,6 +84,7 @@ def pages(owner: Any, site: str = "admin") -> dict[str, str]:
     changed = ToolSetting.objects.get(name="articles_revise").pk
     held = PendingCall.objects.latest("pk").pk
     calls = {str(each.outcome): each.pk for each in ToolCallRecord.objects.order_by("pk")}
+    client = f"{owner.pk}/{get_application_model().objects.get().pk}"
     scope, issued = Scope.objects.latest("pk").pk, Token.objects.latest("pk").pk
     return {
         "index": reverse(f"{site}:index"),
@@ -109,5 +117,7 @@ def pages(owner: Any, site: str = "admin") -> dict[str, str]:
         "token-revoke": token("revoke", issued),
         "token-history": token("history", issued),
         "token-delete": token("delete", issued),
+        "connected": at("clientuse", app="mcp_bridge_oauth"),
+        "disconnect": at("clientuse", "delete", quote(client), app="mcp_bridge_oauth"),
         "own-tokens": reverse("mcp-tokens"),
     }

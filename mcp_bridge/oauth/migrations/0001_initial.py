@@ -52,8 +52,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "use of a client",
-                "verbose_name_plural": "uses of clients",
+                "verbose_name": "connected application",
+                "verbose_name_plural": "connected applications",
                 "constraints": [
                     models.UniqueConstraint(
                         fields=("user", "application"),
