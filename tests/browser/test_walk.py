@@ -222,8 +222,8 @@ def approve_new_tools(walk: Walk) -> None:
     walk.arrive()
     if walk.is_told("You cannot approve them (requires permission to change tools)."):
         return
-    walk.tick("Approve %(name)s", name="comments_add")
-    walk.tick("Approve %(name)s", name="media_upload")
+    walk.tick("Select %(name)s", name="comments_add")
+    walk.tick("Select %(name)s", name="media_upload")
     walk.send("Approve selected")
     assert not ToolSetting.objects.filter(fingerprint="").exists()
 
