@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from mcp_bridge.models import ToolSetting
-from tests.browser.conftest import check
-from tests.browser.test_admin import LIST, Visit
+from tests.browser.conftest import WIDTHS, check
+from tests.browser.test_admin import LIST, Visit, tool
+from tests.support.administrator import serve_tools
 from tests.support.many_tools import serve_many
 
 WAITING = 271
@@ -72,3 +73,37 @@ def test_selected_pending_tools_are_reviewed_from_the_list(waiting: Clicks) -> N
     check(page, "admin-review")
     waiting.click("button", "Approve selected")
     page.get_by_text("2 tools were approved.").wait_for()
+
+
+def find_people(name: str, count: int = 3) -> list[dict[str, Any]]:
+    """Find people by their names."""
+    return [{"name": name, "number": number, "active": True} for number in range(count)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_error_of_a_value_is_focused_and_then_mended(
+    visit: Visit, settings: Any, width: int
+) -> None:
+    serve_tools(settings, find_people)
+    visit(LIST).wait_for_load_state()
+    page = visit(tool("find_people") + "try/", width=width)
+    page.get_by_role("button", name="Call the tool").click()
+    name = page.get_by_label("name")
+    page.wait_for_function("document.activeElement.name === 'arguments-name'")
+    page.get_by_text("is required and was not sent").wait_for()
+    check(page, "admin-try-error")
+    name.fill("Ada")
+    page.get_by_role("button", name="Call the tool").click()
+    page.get_by_role("cell", name="Ada").first.wait_for()
+    assert page.get_by_role("row").filter(has_text="Ada").count() == 3
+    check(page, "admin-try-table")
+    assert not page.get_by_text('"number": 0').is_visible()
+
+
+def test_destructive_tool_has_a_red_button(visit: Visit) -> None:
+    page = visit(tool("articles_delete") + "try/", scheme="dark")
+    page.get_by_label("slug").fill("no-such-article")
+    page.get_by_role("button", name="Continue").click()
+    run = page.get_by_role("button", name="Run")
+    assert run.evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(186, 33, 33)"
+    check(page, "admin-try-confirm")
