@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from django.http import HttpRequest
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import ngettext
 
 import mcp_bridge
+from mcp_bridge.admin.base import cell
 from mcp_bridge.confirmation.queue import approve_own
 from mcp_bridge.confirmation.rendering import visible
-from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.features import Client
 from mcp_bridge.models.outcomes import ERRORS_KEY
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
@@ -106,28 +106,22 @@ def call(
             approve_own(tool, sent, context)
         result = call_named(server, tool_name, sent, context)
         return Outcome(result=json.loads(result.to_json(LATEST)))
-    except UnknownToolError as error:
-        text = gettext(
-            "%(error)s. The tool may be disabled, pending approval, or not allowed for you; all of "
-            "these give the same error as an unknown tool."
-        )
-        return Outcome(refusal=text % {"error": error})
     except ProtocolError as error:
-        text = gettext("The call was refused before the tool ran. %(error)s")
-        return Outcome(refusal=text % {"error": error})
+        refused = {"error": error, "is_unknown": isinstance(error, UnknownToolError)}
+        return Outcome(refusal=cell("refused", refused))
 
 
 def find_errors(tool_name: str, arguments: JSONObject, request: HttpRequest) -> list[JSONObject]:
     """Return the errors of arguments for a tool that the user may call, without calling it."""
     server = MCPServer()
     tool = server.snapshot.tools.get(tool_name)
-    # A call reports other exceptions.
-    with suppress(Exception):
+    try:
         if tool and server.policy.allows(tool, context_of(request)):
-            try:
-                tool.check(arguments)
-            except InvalidArguments as refused:
-                return [asdict(each) for each in refused.errors]
+            tool.check(arguments)
+    except Exception as error:
+        # InvalidArguments has errors; the call reports other exceptions.
+        found = getattr(error, "errors", ()) if isinstance(error, mcp_bridge.ToolError) else ()
+        return [asdict(each) for each in found]
     return []
 
 

@@ -11,7 +11,7 @@ from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.approvals import changed, definitions
@@ -178,10 +178,7 @@ class ToolSettingAdmin(BridgeAdmin):
         for each in definitions(map(Entry.of, rows[:MOST_NAMED])):
             self.message_user(request, *each.effect)
         if (rest := len(rows) - MOST_NAMED) > 0:
-            text = ngettext(
-                "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
-            )
-            self.message_user(request, text % {"count": rest}, messages.SUCCESS)
+            self.message_user(request, cell("more_changed", {"rest": rest}), messages.SUCCESS)
 
     def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Enable or disable a tool as posted; return the changes for the script."""
@@ -256,7 +253,6 @@ class ToolSettingAdmin(BridgeAdmin):
         context: Context = {
             "title": gettext("Tools pending approval"),
             "form": form,
-            "page": form.page,
             "definitions": definitions(waiting[tool.name] for tool in form.page),
             "reading": sum(tool.is_read_only for tool in form.page),
             "total": len(waiting),
@@ -305,21 +301,13 @@ class ToolSettingAdmin(BridgeAdmin):
         self.say_count(request, done, len(decided))
         self.say_effects(request, *(decided if done == "approve" else ()))
         if others := sorted(shown.keys() - {row.name for row in decided}):
-            text = gettext(
-                "Not saved, since others decided on them, or they were changed or removed since "
-                "you opened the page: %(names)s."
-            )
-            self.message_user(request, text % {"names": ", ".join(others)}, messages.ERROR)
+            self.message_user(request, cell("not_decided", {"names": others}), messages.ERROR)
 
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
         """Show a page of the candidates that are not enabled, without building them."""
-        form = FilterForm(request, candidates(), MOST_CANDIDATES)
         context: Context = {
             "title": gettext("Candidates"),
-            "form": form,
-            "page": form.page,
-            "rows": [*form.rows()],
-            "total": len(form.offered),
+            "form": FilterForm(request, candidates(), MOST_CANDIDATES),
             "may_switch": self.has_change_permission(request),
         }
         return self.page(request, "candidates", context)

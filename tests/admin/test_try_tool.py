@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from pydantic import BeforeValidator
 
 from mcp_bridge import Context, ToolError
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -102,6 +103,24 @@ def test_invalid_value_is_an_error_at_its_field(
     assert "with these arguments?" not in text
     assert 'id="mcp-result"' not in text
     assert (CALLS, ToolCallRecord.objects.count()) == ([], 0)
+
+
+def fail(value: object) -> int:
+    raise LookupError("No such table.")
+
+
+def count(number: Annotated[int, BeforeValidator(fail)]) -> int:
+    """Count."""
+    return number
+
+
+def test_exception_of_a_check_is_reported_by_the_call(settings: Any) -> None:
+    serve_tools(settings, count)
+    administrator = Administrator()
+    administrator.get("changelist")
+    text = administrator.post("try", row("count").pk, **{"arguments-number": "1"})
+    assert "The tool returned an error." in text
+    assert ToolCallRecord.objects.count() == 1
 
 
 def find_people(name: str) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def test_error_of_a_value_is_focused_and_then_mended(
     page = visit(tool("find_people") + "try/", width=width)
     page.get_by_role("button", name="Call the tool").click()
     name = page.get_by_label("name")
-    page.wait_for_function("document.activeElement.name === 'arguments-name'")
+    page.locator("[name='arguments-name']:focus").wait_for()
     page.get_by_text("is required and was not sent").wait_for()
     check(page, "admin-try-error")
     name.fill("Ada")
