@@ -26,7 +26,7 @@ from tests.browser.test_queue import Editor, two_weeks_of_calls
 
 DOCUMENT = Path(__file__).parents[2] / "docs/operate/administration.md"
 TASK = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You can [^|]+) \|$", re.MULTILINE)
+TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You can[^|]+) \|$", re.MULTILINE)
 MOST_CLICKS, MOST_KEYS = 3, 15
 # Permissions of each user; None for a superuser.
 PEOPLE = {
