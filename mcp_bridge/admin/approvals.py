@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import reduce
+from html import unescape
 from operator import getitem
 from typing import Any, Final, NamedTuple
 
@@ -125,18 +126,12 @@ class Definition(NamedTuple):
     @property
     def effect(self) -> tuple[str, int]:
         """A message after a settings change, with its level: who can use the tool now."""
-        entry, values = self.entry, {"name": self.entry.setting.name}
-        if not entry.setting.enabled:
-            return gettext("“%(name)s” is disabled.") % values, constants.SUCCESS
-        if self.audience is None or not entry.is_served:
-            text = gettext("“%(name)s” is enabled, but not available: %(status)s.")
-            return text % {**values, "status": entry.label}, constants.SUCCESS
-        text = gettext("“%(name)s” is enabled.") % values
-        if self.audience.public or self.audience.count is not None:
-            text = gettext("“%(name)s” is enabled for %(audience)s.")
-            text %= {**values, "audience": self.audience}
-        found = self.warning
-        return (f"{text} {found}", constants.WARNING) if found else (text, constants.SUCCESS)
+        is_available = self.audience is not None and self.entry.is_served
+        warning = self.warning if is_available and self.entry.setting.enabled else ""
+        shown = {"each": self, "is_available": is_available, "warning": warning}
+        # Plain text, which pages escape.
+        text = unescape(cell("effect", shown))
+        return text, constants.WARNING if warning else constants.SUCCESS
 
 
 def definitions(entries: Iterable[Entry]) -> list[Definition]:

@@ -1,4 +1,4 @@
-"""Candidates in the admin: unmarked operations that can be enabled as tools."""
+"""Tools and candidates that an administrator searches and filters before deciding on them."""
 
 from __future__ import annotations
 
@@ -42,32 +42,34 @@ _FILTERS: Final[Mapping[str, tuple[Any, Callable[[Tool], list[str]]]]] = {
 
 class FilterForm(forms.Form):
     """
-    Search words, and a source, app and hint that candidates must have.
+    Search words, and a source, app and hint that the offered tools must have.
 
-    ``page`` has the matching candidates on the requested page.
+    ``page`` has the matching tools on the requested page.
     """
 
     q = forms.CharField(label=_("Search"), required=False, max_length=200)
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: HttpRequest, offered: Mapping[str, Tool], most: int) -> None:
         super().__init__(request.GET, auto_id="mcp-%s")
-        self.offered = candidates()
-        self._who = who_may({each.access for each in self.offered.values()})
+        self.offered = offered
+        self._who = who_may({each.access for each in offered.values()})
         self.fields["q"].widget.input_type = "search"
         for name, (label, values) in _FILTERS.items():
-            given = (value for each in self.offered.values() for value in values(each) if value)
-            counted = sorted(Counter(given).items())
-            choices = [("", _("All")), *((value, f"{value} ({n})") for value, n in counted)]
+            counted = Counter(value for each in offered.values() for value in values(each))
+            # The last tool with the selected value may have been decided on.
+            counted[request.GET.get(name, "")] += 0
+            found = sorted(counted.items())
+            choices = [("", _("All")), *((each, f"{each} ({n})") for each, n in found if each)]
             self.fields[name] = forms.ChoiceField(label=label, required=False, choices=choices)
-        found = [*filter(self._holds, self.offered.values())] if self.is_valid() else []
-        self.page: Page = Paginator(found, MOST_CANDIDATES).get_page(request.GET.get("p"))
+        matching = [*filter(self._holds, offered.values())] if self.is_valid() else []
+        self.page: Page = Paginator(matching, most).get_page(request.GET.get("p"))
 
-    def _holds(self, candidate: Tool) -> bool:
-        given, rule = self.cleaned_data, candidate.access
-        parts = candidate.name, candidate.description, candidate.function, rule.words
+    def _holds(self, tool: Tool) -> bool:
+        given, rule = self.cleaned_data, tool.access
+        parts = tool.name, tool.description, tool.function, rule.words
         text = "\n".join(map(str, (*parts, self._who[rule]))).casefold()
         return all(word in text for word in given["q"].casefold().split()) and all(
-            not given[name] or given[name] in values(candidate)
+            not given[name] or given[name] in values(tool)
             for name, (_label, values) in _FILTERS.items()
         )
 

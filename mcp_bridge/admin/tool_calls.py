@@ -6,21 +6,22 @@ import base64
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from django.http import HttpRequest
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import ngettext
 
 import mcp_bridge
+from mcp_bridge.admin.base import cell
 from mcp_bridge.confirmation.queue import approve_own
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.features import Client
 from mcp_bridge.models.outcomes import ERRORS_KEY
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
-from mcp_bridge.protocol.text import harmless
+from mcp_bridge.protocol.text import cut, harmless
 from mcp_bridge.server.perform import call_named
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.transports.http import context_of
@@ -28,6 +29,8 @@ from mcp_bridge.transports.http import context_of
 # The most bytes of a picture or sound, and characters of a text, that a page shows.
 MAX_MEDIA: Final = 2 * 1024 * 1024
 MAX_TEXT: Final = 200_000
+# The most rows and columns of a table, and characters of a cell; the JSON has all.
+MAX_ROWS, MAX_COLUMNS, MAX_CELL = 200, 20, 300
 # Types that browsers show safely; SVG is a document that may contain scripts.
 _SHOWN: Final = {
     "image": ("image/png", "image/jpeg", "image/gif", "image/webp"),
@@ -58,15 +61,26 @@ class Block(NamedTuple):
     hidden: str = ""
 
 
+class Table(NamedTuple):
+    """A list of flat objects: the member it is in, its columns and rows, and those not shown."""
+
+    name: str
+    columns: list[str]
+    rows: list[list[str]]
+    more: int
+
+
 class Shown(NamedTuple):
     """
     A result. ``structured`` and ``meta`` are JSON, or "" if absent.
 
-    ``repeated`` says that a text block has the same content as ``structured``. ``errors`` are those
-    of invalid arguments, for ``ArgumentsForm.add_tool_errors``.
+    ``repeated`` says that a text block has the same content as ``structured``, which is not among
+    the blocks if there are ``tables`` of it. ``errors`` are those of invalid arguments, for
+    ``ArgumentsForm.add_tool_errors``.
     """
 
     is_error: bool
+    tables: list[Table]
     blocks: list[Block]
     structured: str
     repeated: bool
@@ -92,15 +106,23 @@ def call(
             approve_own(tool, sent, context)
         result = call_named(server, tool_name, sent, context)
         return Outcome(result=json.loads(result.to_json(LATEST)))
-    except UnknownToolError as error:
-        text = gettext(
-            "%(error)s. The tool may be disabled, pending approval, or not allowed for you; all of "
-            "these give the same error as an unknown tool."
-        )
-        return Outcome(refusal=text % {"error": error})
     except ProtocolError as error:
-        text = gettext("The call was refused before the tool ran. %(error)s")
-        return Outcome(refusal=text % {"error": error})
+        refused = {"error": error, "is_unknown": isinstance(error, UnknownToolError)}
+        return Outcome(refusal=cell("refused", refused))
+
+
+def find_errors(tool_name: str, arguments: JSONObject, request: HttpRequest) -> list[JSONObject]:
+    """Return the errors of arguments for a tool that the user may call, without calling it."""
+    server = MCPServer()
+    tool = server.snapshot.tools.get(tool_name)
+    try:
+        if tool and server.policy.allows(tool, context_of(request)):
+            tool.check(arguments)
+    except Exception as error:
+        # InvalidArguments has errors; the call reports other exceptions.
+        found = getattr(error, "errors", ()) if isinstance(error, mcp_bridge.ToolError) else ()
+        return [asdict(each) for each in found]
+    return []
 
 
 def shown(result: bytes | JSONObject) -> Shown:
@@ -110,15 +132,44 @@ def shown(result: bytes | JSONObject) -> Shown:
     structured, meta = read.get("structuredContent"), read.get("_meta")
     texts = [_parsed(str(each.get("text", ""))) for each in content if each.get("type") == "text"]
     errors = meta.get(ERRORS_KEY, ()) if isinstance(meta, Mapping) else ()
+    if structured is None and len(texts) == 1 and _tables(texts[0]):
+        structured = texts[0]
+    tables = _tables(structured)
+    same = [text for text in texts if structured in (text, {"result": text})]
     return Shown(
         is_error=read.get("isError") is True,
-        blocks=[_block(each) for each in content],
+        tables=tables,
+        blocks=[
+            _block(each)
+            for each in content
+            if not (tables and "text" in each and _parsed(str(each["text"])) in same)
+        ],
         structured="" if structured is None else _pretty(structured),
-        repeated=structured is not None
-        and any(structured in (text, {"result": text}) for text in texts),
+        repeated=structured is not None and bool(same),
         meta=_pretty(meta) if meta else "",
         errors=[each for each in errors if isinstance(each, Mapping)],
     )
+
+
+def _tables(value: object) -> list[Table]:
+    """Return a table for each member that is a list of flat objects, or for such a list."""
+    tables = []
+    for name, rows in (value if isinstance(value, Mapping) else {"": value}).items():
+        if isinstance(rows, list) and any(rows) and all(map(_is_flat, rows)):
+            columns = [*dict.fromkeys(key for row in rows for key in row)][:MAX_COLUMNS]
+            cells = [[_cell(row.get(key)) for key in columns] for row in rows[:MAX_ROWS]]
+            title = "" if name == "result" else _cell(name)
+            tables.append(Table(title, [*map(_cell, columns)], cells, len(rows) - len(cells)))
+    return tables
+
+
+def _is_flat(row: object) -> bool:
+    return isinstance(row, Mapping) and not any(isinstance(v, list | Mapping) for v in row.values())
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    return cut(harmless(text), MAX_CELL)
 
 
 def _block(block: JSONObject) -> Block:

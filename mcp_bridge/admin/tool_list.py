@@ -143,6 +143,9 @@ class RowForm(forms.ModelForm):
         # The URL with which tools.js switches the tool at once.
         address = f"{quote(self.instance.pk)}/switch/"
         field.widget.attrs |= {"aria-label": name, "data-mcp-switch": address}
+        if (entry := Entry.of(self.instance)).waits and not entry.is_served:
+            # Off until it is approved, for which its status is a link.
+            field.disabled, field.widget.check_test = True, lambda value: False
         # The column does not have space for it.
         field.help_text = ""
         # Also submits whether the list showed the tool as enabled.
@@ -154,7 +157,7 @@ class RowForm(forms.ModelForm):
         ticked = bool(self["enabled"].data)
         shown = self.data.get(self.add_initial_prefix("enabled"))
         is_changed = shown == str(not ticked) and self.initial.get("enabled") is not ticked
-        return ["enabled"] if is_changed else []
+        return ["enabled"] if is_changed and not self.fields["enabled"].disabled else []
 
 
 class RowGroup(NamedTuple):

@@ -9,15 +9,14 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.approvals import changed, definitions
 from mcp_bridge.admin.audience import seen
-from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, column
+from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm, cell, column
 from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
@@ -28,8 +27,8 @@ from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import mark_approved
 
-# The pending tools on a page, about as many as a person reads at once.
-PER_PAGE: Final = 20
+# The pending tools on a page, which is also the most that can be approved at once.
+PER_PAGE: Final = 300
 # The most tools that messages name after one change.
 MOST_NAMED: Final = 10
 
@@ -169,15 +168,17 @@ class ToolSettingAdmin(BridgeAdmin):
         )
         return "; ".join(texts) or default
 
+    def say_count(self, request: HttpRequest, done: str, count: int, rest: int = 0) -> None:
+        """Report how many of the selected tools were changed; a warning if none was."""
+        text = cell("decided", {"done": done, "count": count, "rest": rest})
+        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
+
     def say_effects(self, request: HttpRequest, *rows: ToolSetting) -> None:
         """Report who can use each changed tool now, for at most MOST_NAMED tools."""
         for each in definitions(map(Entry.of, rows[:MOST_NAMED])):
             self.message_user(request, *each.effect)
         if (rest := len(rows) - MOST_NAMED) > 0:
-            text = ngettext(
-                "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
-            )
-            self.message_user(request, text % {"count": rest}, messages.SUCCESS)
+            self.message_user(request, cell("more_changed", {"rest": rest}), messages.SUCCESS)
 
     def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Enable or disable a tool as posted; return the changes for the script."""
@@ -211,42 +212,50 @@ class ToolSettingAdmin(BridgeAdmin):
     calls = column("calls", _("calls in 7 days"), "week_calls")
 
     @admin.action(description=_("Enable selected tools"), permissions=["change"])
-    def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
-        self._switch(request, queryset, on=True)
+    def switch_on(self, request: HttpRequest, queryset: Tools) -> HttpResponse | None:
+        return self._switch(request, queryset, on=True)
 
     @admin.action(description=_("Disable selected tools"), permissions=["change"])
-    def switch_off(self, request: HttpRequest, queryset: Tools) -> None:
-        self._switch(request, queryset, on=False)
+    def switch_off(self, request: HttpRequest, queryset: Tools) -> HttpResponse | None:
+        return self._switch(request, queryset, on=False)
 
-    def _switch(self, request: HttpRequest, queryset: Tools, *, on: bool) -> None:
+    def _switch(self, request: HttpRequest, queryset: Tools, *, on: bool) -> HttpResponse | None:
+        """Enable or disable tools; return the review of those that are pending approval."""
         chosen = [row for row in queryset if self.has_change_permission(request, row)]
+        waiting = [row for row in chosen if on and Entry.of(row).waits]
         switched = [row for row in chosen if self._set_enabled(request, row, on=on)]
-        number, rest = len(switched), len(chosen) - len(switched)
-        if on:
-            text = ngettext("%(count)d tool was enabled.", "%(count)d tools were enabled.", number)
-        else:
-            text = ngettext(
-                "%(count)d tool was disabled.", "%(count)d tools were disabled.", number
-            )
-        if rest:
-            more = ngettext("%(count)d was unchanged.", "%(count)d were unchanged.", rest)
-            text += f" {more % {'count': rest}}"
-        level = messages.SUCCESS if number else messages.WARNING
-        self.message_user(request, text % {"count": number}, level)
-        self.say_effects(request, *switched)
+        switched = [row for row in switched if row not in waiting]
+        if switched or not waiting:
+            rest = len(chosen) - len(waiting) - len(switched)
+            self.say_count(request, "enable" if on else "disable", len(switched), rest)
+            self.say_effects(request, *switched)
+        if not waiting:
+            return None
+        only = "-".join(str(row.pk) for row in waiting[:PER_PAGE])
+        return redirect(self.address("waiting", query={"only": only}))
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the tools pending approval; a POST approves the selected ones."""
+        """Show the tools pending approval; a POST approves the selected, or keeps them disabled."""
         if request.method == "POST":
-            self._approve(request, _ticked(request))
-            return redirect(self.address("waiting"))
+            done = "keep" if "_keep" in request.POST else "approve"
+            self._decide(request, done, _ticked(request), registry.discovered.tools)
+            query = {name: each for name, each in request.GET.items() if name != "select"}
+            return redirect(self.address("waiting", query=query))
         rows = self.get_queryset(request).order_by("name")
-        waiting = [entry for entry in map(Entry.of, rows) if entry.waits]
-        page = Paginator(waiting, PER_PAGE).get_page(request.GET.get("p"))
+        waiting = {row.name: entry for row in rows if (entry := Entry.of(row)).waits}
+        only = [key for key in request.GET.get("only", "").split("-") if key]
+        offered = {
+            name: registry.discovered.tools[name]
+            for name, each in waiting.items()
+            if not only or str(each.setting.pk) in only
+        }
+        form = FilterForm(request, offered, PER_PAGE)
         context: Context = {
             "title": gettext("Tools pending approval"),
-            "page": page,
-            "definitions": definitions(page),
+            "form": form,
+            "definitions": definitions(waiting[tool.name] for tool in form.page),
+            "reading": sum(tool.is_read_only for tool in form.page),
+            "total": len(waiting),
             "may_approve": self.has_change_permission(request),
         }
         return self.page(request, "waiting_tools", context)
@@ -256,19 +265,18 @@ class ToolSettingAdmin(BridgeAdmin):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         setting: ToolSetting = self.viewed(request, object_id)
-        self._approve(request, {setting.name: request.POST.get("fingerprint", "")})
+        shown = {setting.name: request.POST.get("fingerprint", "")}
+        self._decide(request, "approve", shown, registry.discovered.tools)
         return self.back_to(setting)
 
-    def _approve(self, request: HttpRequest, shown: Mapping[str, str], built: Any = None) -> None:
-        """Approve tools with the fingerprints shown, or enable ``built`` candidates."""
+    def _decide(
+        self, request: HttpRequest, done: str, shown: Mapping[str, str], tools: Mapping[str, Tool]
+    ) -> None:
+        """Approve the definitions with the fingerprints shown: enabled, kept disabled or chosen."""
         if not self.has_change_permission(request):
             raise PermissionDenied
-        is_new = built is not None
-        tools: Mapping[str, Tool] = built if is_new else registry.discovered.tools
-        text = gettext("Approved the definition %(fingerprint)s.")
-        if is_new:
-            text = gettext("Enabled the candidate with the definition %(fingerprint)s.")
-        approved = []
+        is_new = done == "choose"
+        decided = []
         with self.decision(request):
             names = [name for name in shown if name in tools]
             found = self.get_queryset(request)
@@ -284,42 +292,22 @@ class ToolSettingAdmin(BridgeAdmin):
                     continue
                 if is_new:
                     row.chosen = row.enabled = True
+                row.enabled = row.enabled and done != "keep"
                 mark_approved(row, tools[name], by=request.user)
                 row.save()
-                self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
-                approved.append(row)
-        count = len(approved)
-        text = ngettext("%(count)d tool was approved.", "%(count)d tools were approved.", count)
-        if is_new:
-            text = ngettext(
-                "%(count)d candidate was enabled.",
-                "%(count)d candidates were enabled.",
-                count,
-            )
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
-        self.say_effects(request, *(() if is_new else approved))
-        if others := sorted(shown.keys() - {row.name for row in approved}):
-            text = gettext(
-                "Not approved, since they were changed or are no longer pending since you opened "
-                "the page: %(names)s."
-            )
-            if is_new:
-                text = gettext(
-                    "Not enabled, since they were changed or removed since you opened the page: "
-                    "%(names)s."
-                )
-            self.message_user(request, text % {"names": ", ".join(others)}, messages.ERROR)
+                shown_as = {"done": done, "fingerprint": row.fingerprint[:12]}
+                self.log_change(request, row, cell("logged", shown_as))
+                decided.append(row)
+        self.say_count(request, done, len(decided))
+        self.say_effects(request, *(decided if done == "approve" else ()))
+        if others := sorted(shown.keys() - {row.name for row in decided}):
+            self.message_user(request, cell("not_decided", {"names": others}), messages.ERROR)
 
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
         """Show a page of the candidates that are not enabled, without building them."""
-        form = FilterForm(request)
         context: Context = {
             "title": gettext("Candidates"),
-            "form": form,
-            "page": form.page,
-            "rows": [*form.rows()],
-            "total": len(form.offered),
+            "form": FilterForm(request, candidates(), MOST_CANDIDATES),
             "may_switch": self.has_change_permission(request),
         }
         return self.page(request, "candidates", context)
@@ -330,8 +318,8 @@ class ToolSettingAdmin(BridgeAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        form, back = FilterForm(request), self.address("candidates", query=request.GET)
-        ticked = _ticked(request)
+        form = FilterForm(request, candidates(), MOST_CANDIDATES)
+        ticked, back = _ticked(request), self.address("candidates", query=request.GET)
         names = [name for name in ticked or request.POST.getlist("name") if name in form.offered]
         if "_all" in request.POST:
             names = [each.name for each in form.page]
@@ -347,7 +335,7 @@ class ToolSettingAdmin(BridgeAdmin):
                 errors.append((name, str(reason)))
         if "_confirmed" in request.POST:
             # Built here too, since another process may have shown them.
-            self._approve(request, ticked, {tool.name: tool for tool in tools})
+            self._decide(request, "choose", ticked, {tool.name: tool for tool in tools})
             return redirect(back)
         rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
         built = definitions(

@@ -19,7 +19,7 @@ from mcp_bridge.admin.base import Context, PagesAdmin
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recorded_arguments
 from mcp_bridge.admin.schema_tables import PLAIN, as_json, choice, describe_type, kinds_of, spelled
-from mcp_bridge.admin.tool_calls import call, shown
+from mcp_bridge.admin.tool_calls import call, find_errors, shown
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.protocol import LATEST, JSONObject, JSONSchema, ProtocolError
@@ -73,17 +73,21 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> H
         form.prefill(sent)
         context["is_filled_in"] = bool(sent)
     context |= {"form": form, "media": model_admin.media + form.media}
-    if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
-        return model_admin.page(request, "try", context)
-    arguments, asks_first = form.arguments(), entry.shown.is_irreversible
-    if asks_first and "_confirmed" not in request.POST:
-        context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
-        return model_admin.page(request, "confirm", context)
-    outcome = call(setting.name, arguments, request, confirmed=asks_first)
-    if outcome.result is not None:
-        context["shown"] = shown(outcome.result)
-        form.add_tool_errors(context["shown"].errors)
-    return model_admin.page(request, "try", {**context, "refusal": outcome.refusal})
+    if request.method == "POST" and "_edit" not in request.POST and form.is_valid():
+        arguments, asks_first = form.arguments(), entry.shown.is_irreversible
+        form.add_tool_errors(find_errors(setting.name, arguments, request))
+        if asks_first and "_confirmed" not in request.POST and not form.errors:
+            context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
+            return model_admin.page(request, "confirm", context)
+        if not form.errors:
+            outcome = call(setting.name, arguments, request, confirmed=asks_first)
+            context["refusal"] = outcome.refusal
+            context["shown"] = result = outcome.result and shown(outcome.result)
+            form.add_tool_errors(result.errors if result else ())
+    for field in (each for each in form if each.errors):
+        field.field.widget.attrs["autofocus"] = True
+        break
+    return model_admin.page(request, "try", context)
 
 
 class ArgumentField(forms.Field):
@@ -114,7 +118,7 @@ class ArgumentsForm(forms.Form):
     """
     The form for a tool's input schema: a field for each member, as JSON for nested values.
 
-    It rejects only texts that cannot become JSON; the server checks the rest, and its errors are
+    It rejects only texts that cannot become JSON; the tool checks the rest, and its errors are
     added by ``add_tool_errors``. Empty fields are not sent.
     """
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from time import process_time
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -14,7 +16,15 @@ from pydantic import Field
 from mcp_bridge.admin.tool_settings import PER_PAGE
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing import MCPClient
-from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
+from tests.support.administrator import (
+    CHANGE,
+    VIEW,
+    Administrator,
+    address,
+    row,
+    serve_tools,
+)
+from tests.support.many_tools import serve_many
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -130,22 +140,113 @@ def test_approving_requires_permission_and_csrf_token(
 
 
 def test_many_pending_tools_are_paginated_in_few_queries(settings: Any) -> None:
-    ToolSetting.objects.all().delete()
-    settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled", "STATE_MAX_AGE": 600}
-    functions = []
-    for number in range(PER_PAGE + 2):
-
-        def function() -> str:
-            """Do one of many."""
-            return ""
-
-        function.__name__ = f"tool_{number:02}"
-        functions.append(function)
-    serve_tools(settings, *functions)
+    known = serve_many(settings, PER_PAGE + 2)
     administrator = Administrator()
     administrator.get("changelist")
+    administrator.get("waiting")
+    begun = process_time()
     with CaptureQueriesContext(connection) as queries:
         page = administrator.get("waiting")
+    assert process_time() - begun < 1.5
     assert len(offered(page)) == PER_PAGE
     assert len(queries) <= 12, queries.captured_queries
-    assert names(offered(administrator.get("waiting", p=2))) == ["tool_20", "tool_21"]
+    assert names(offered(administrator.get("waiting", p=2))) == known[-2:]
+
+
+def test_reviewed_tools_can_be_kept_disabled(administrator: Administrator) -> None:
+    note, plan = offered(administrator.get("waiting"))
+    page = administrator.post("waiting", tool=[note], _keep="x")
+    assert "1 tool was reviewed and is disabled." in page
+    assert names(offered(page)) == ["file_plan"]
+    assert listed(administrator) == []
+    (entry,) = LogEntry.objects.all()
+    assert entry.get_change_message().startswith("Disabled after a review of the definition ")
+    kept = row("file_note")
+    assert (kept.enabled, kept.approved_by) == (False, administrator.user)
+    # Its definition was shown, so it can be enabled in the list.
+    administrator.act("switch_on", "file_note")
+    assert listed(administrator) == ["file_note"]
+    # A definition that was not shown is not decided on either.
+    administrator.post("waiting", tool=[f"0{plan[1:]}"], _keep="x")
+    assert row("file_plan").fingerprint == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"q": "WORD tool_002"}, [2]),
+        ({"hint": "read-only"}, [0, 3]),
+        ({"hint": "deletes"}, [1, 4]),
+        ({"app": "tests", "hint": "does not delete"}, [2, 5]),
+        ({"app": "shop"}, []),
+    ],
+)
+def test_pending_tools_are_filtered_by_url(
+    settings: Any, query: dict[str, str], expected: list[int]
+) -> None:
+    known = serve_many(settings, 6)
+    administrator = Administrator()
+    administrator.get("changelist")
+    page = administrator.get("waiting", **query)
+    assert names(offered(page)) == [known[number] for number in expected]
+    assert ("No matching tools." in page) == (not expected)
+    assert "All 6 pending tools</a>" in page
+    # After a decision the filter remains, also if nothing matches it any more.
+    path = f"{address('waiting')}?{urlencode(query)}"
+    response: Any = administrator.browser.post(path, {"tool": offered(page)}, follow=True)
+    assert response.redirect_chain[-1][0] == path
+    assert "No matching tools." in response.content.decode()
+
+
+@pytest.mark.parametrize(("select", "expected"), [("all", 6), ("reads", 2), ("", 0)])
+def test_pending_tools_are_selected_without_javascript(
+    settings: Any, select: str, expected: int
+) -> None:
+    serve_many(settings, 6)
+    administrator = Administrator()
+    administrator.get("changelist")
+    page = administrator.get("waiting", select=select)
+    ticked = re.findall(r'name="tool" value="(\w+ \w+)" checked>', page)
+    assert len(ticked) == expected
+    assert "Select all 6</button>" in page
+    assert "Select 2 that only read</button>" in page
+    # The selected tools alone are approved, and the rest is shown without a selection.
+    path = f"{address('waiting')}?select={select}"
+    response: Any = administrator.browser.post(path, {"tool": ticked}, follow=True)
+    assert response.redirect_chain[-1][0] == address("waiting")
+    assert len(listed(administrator)) == expected
+
+
+def test_enabling_pending_tools_leads_to_their_review(settings: Any) -> None:
+    first, second, third, *_ = serve_many(settings, 4)
+    administrator = Administrator()
+    administrator.get("changelist")
+    ToolSetting.objects.filter(name=second).update(enabled=False)
+    page = administrator.act("switch_on", first, second)
+    assert names(offered(page)) == [first, second]
+    assert "enabled." not in page
+    assert "All 4 pending tools</a>" in page
+    administrator.post("waiting", tool=offered(page))
+    assert listed(administrator) == [first, second]
+    administrator.act("switch_off", first)
+    page = administrator.act("switch_on", first, second, third)
+    assert "1 tool was enabled. 1 was unchanged." in page
+    assert names(offered(page)) == [third]
+    assert "1 tool was disabled." in administrator.act("switch_off", third)
+
+
+def test_switch_of_a_pending_tool_is_off(settings: Any) -> None:
+    (name,) = serve_many(settings, 1)
+    administrator = Administrator()
+    page = administrator.get("changelist")
+    (switch,) = re.findall(r"<input[^>]*data-mcp-switch[^>]*>", page)
+    assert " disabled" in switch
+    assert " checked" not in switch
+    assert f'<a href="waiting/?only={row(name).pk}">new, pending approval</a>' in page
+    # Saving the list, as an older page may send it, neither changes it nor logs a change.
+    administrator.tick(**{name: False})
+    assert row(name).enabled
+    assert not LogEntry.objects.exists()
+    administrator.post("waiting", tool=offered(administrator.get("waiting")))
+    (switch,) = re.findall(r"<input[^>]*data-mcp-switch[^>]*>", administrator.get("changelist"))
+    assert " checked" in switch

@@ -131,9 +131,9 @@ def test_unchanged_form_has_no_effect(settings: Any) -> None:
 def test_effect_of_a_pending_approval_names_the_status(settings: Any) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     administrator = site(settings)
-    assert "“alpha” is disabled." in messages(administrator.tick(alpha=False))
+    assert "“alpha” is disabled." in messages(administrator.save("alpha"))
     effect = "“alpha” is enabled, but not available: new, pending approval."
-    assert effect in messages(administrator.tick(alpha=True))
+    assert effect in messages(administrator.save("alpha", enabled="on"))
 
 
 def test_continue_keeps_the_filters_of_the_list(settings: Any) -> None:

@@ -57,6 +57,14 @@ def test_empty_page_shows_the_first_step(fresh: Administrator, address: str) -> 
     assert [each for each in SAID[address] if each not in text] == []
 
 
+def test_list_without_tools_has_no_search_or_actions(fresh: Administrator) -> None:
+    controls = ["changelist-search", 'name="action"', "mcp-fold"]
+    assert [each for each in controls if each in read(fresh, TOOLS)] == []
+    # A row without a tool is one to find and delete.
+    ToolSetting.objects.create(name="was_here")
+    assert [each for each in controls if each in read(fresh, TOOLS)] == controls
+
+
 @pytest.mark.parametrize("address", [FRONT, "/admin/mcp_bridge/toolcallrecord/"])
 def test_pages_name_the_setting_that_disables_the_log(
     fresh: Administrator, settings: Any, address: str

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
 from django.test import RequestFactory
 
-from mcp_bridge.admin.tool_calls import MAX_MEDIA, MAX_TEXT, Shown, call, shown
+from mcp_bridge.admin.tool_calls import (
+    MAX_COLUMNS,
+    MAX_MEDIA,
+    MAX_ROWS,
+    MAX_TEXT,
+    Shown,
+    call,
+    shown,
+)
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.content import CallToolResult, TextContent
 from tests.support.page import Page, render
@@ -119,3 +128,49 @@ def test_structured_content_equal_to_the_text_is_folded() -> None:
 
 def test_empty_result_is_labelled() -> None:
     assert "The result is empty." in render("result", shown=shown(b'{"content":[]}')).html
+
+
+FLAT = [{"a": 1, "b": "x"}, {"b": True, "c": None}]
+
+
+@pytest.mark.parametrize(
+    ("structured", "titles"),
+    [
+        ({"result": FLAT}, [""]),
+        ({"hits": FLAT, "total": 2, "others": FLAT}, ["hits", "others"]),
+        (FLAT, [""]),
+        ({"result": [*FLAT, {"a": [1]}]}, []),
+        ({"result": [*FLAT, 1]}, []),
+        ({"result": [{}]}, []),
+        ({"result": []}, []),
+        ({"a": 1}, []),
+        ("text", []),
+    ],
+    ids=label,
+)
+def test_flat_objects_are_shown_as_tables(structured: Any, titles: list[str]) -> None:
+    content = [{"type": "text", "text": json.dumps(structured)}, {"type": "text", "text": "Note."}]
+    is_object = isinstance(structured, dict)
+    result = shown(
+        {"content": content, "structuredContent": structured}
+        if is_object
+        else {"content": content[:1]}
+    )
+    assert [table.name for table in result.tables] == titles
+    for table in result.tables:
+        assert table.columns == ["a", "b", "c"]
+        assert table.rows == [["1", "x", ""], ["", "true", ""]]
+    texts = [block.text for block in result.blocks]
+    assert len(texts) == is_object + (not titles)
+    page = render("result", shown=result)
+    assert len(page.all("table")) == len(titles)
+    assert all("open" not in each for each in page.all("details"))
+
+
+def test_large_tables_are_cut() -> None:
+    row = {f"column{number}": "x" * 1000 for number in range(MAX_COLUMNS + 5)}
+    result = shown({"structuredContent": {"result": [row] * (MAX_ROWS + 7)}})
+    (table,) = result.tables
+    assert (len(table.columns), len(table.rows)) == (MAX_COLUMNS, MAX_ROWS)
+    assert max(len(text) for row in table.rows for text in row) <= 301
+    assert "7 more rows are in the JSON." in render("result", shown=result).html

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Annotated, Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from pydantic import BeforeValidator
 
 from mcp_bridge import Context, ToolError
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from tests.support.administrator import VIEW, Administrator, row, serve_tools
+from tests.support.page import Page
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -73,6 +76,91 @@ def test_failure_is_explained(settings: Any, data: dict[str, str], answer: str) 
     text = attempt(opened(settings), **data)
     assert answer in text
     assert MARKER not in text
+
+
+@pytest.mark.parametrize("options", [{}, {"destructive": True}])
+@pytest.mark.parametrize(
+    ("data", "field", "error"),
+    [
+        ({"word": ""}, "word", "is required and was not sent"),
+        ({"word": "", "times": "x"}, "times", "This is not a number."),
+        ({"word": "a", "times": "2.5"}, "times", "integer"),
+    ],
+)
+def test_invalid_value_is_an_error_at_its_field(
+    settings: Any, options: dict[str, Any], data: dict[str, str], field: str, error: str
+) -> None:
+    text = attempt(opened(settings, **options), **data)
+    page = Page(text)
+    (invalid,) = [each for each in page.all("input", "textarea") if "aria-invalid" in each]
+    assert invalid["name"] == f"arguments-{field}"
+    assert "autofocus" in invalid
+    described = invalid["aria-describedby"].split()
+    assert f"id_arguments-{field}_error" in described
+    (list_of_errors,) = re.findall(rf'id="id_arguments-{field}_error">(.*?)</ul>', text, re.DOTALL)
+    assert error in list_of_errors
+    assert "<title>Error: " in text
+    assert "with these arguments?" not in text
+    assert 'id="mcp-result"' not in text
+    assert (CALLS, ToolCallRecord.objects.count()) == ([], 0)
+
+
+def fail(value: object) -> int:
+    raise LookupError("No such table.")
+
+
+def count(number: Annotated[int, BeforeValidator(fail)]) -> int:
+    """Count."""
+    return number
+
+
+def test_exception_of_a_check_is_reported_by_the_call(settings: Any) -> None:
+    serve_tools(settings, count)
+    administrator = Administrator()
+    administrator.get("changelist")
+    text = administrator.post("try", row("count").pk, **{"arguments-number": "1"})
+    assert "The tool returned an error." in text
+    assert ToolCallRecord.objects.count() == 1
+
+
+def find_people(name: str) -> list[dict[str, Any]]:
+    """Find people."""
+    return [{"name": name, "age": 5 + number, "is <b>": None} for number in range(2)]
+
+
+def test_list_of_flat_objects_is_a_table(settings: Any) -> None:
+    serve_tools(settings, find_people)
+    administrator = Administrator()
+    administrator.get("changelist")
+    data = {"arguments-name": MARKER}
+    text = administrator.post("try", row("find_people").pk, **data)
+    table = text.partition('id="mcp-result"')[2]
+    columns = re.findall(r'<th scope="col">(.*?)</th>', table.partition("</thead>")[0])
+    assert columns == ["name", "age", "is &lt;b&gt;"]
+    assert re.findall("<td>(.*?)</td>", table.partition("</tbody>")[0]) == [
+        ESCAPED,
+        "5",
+        "",
+        ESCAPED,
+        "6",
+        "",
+    ]
+    # The JSON is folded below the table, and not repeated as text.
+    after = table.partition("</table>")[2]
+    assert after.index("<details>") < after.index("Result as JSON") < after.index("<pre>")
+    assert text.count("&quot;age&quot;: 5") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "is_red"),
+    [({"destructive": True}, True), ({"destructive": False, "confirm": True}, False)],
+)
+def test_button_is_red_for_what_destroys(
+    settings: Any, options: dict[str, Any], is_red: bool
+) -> None:
+    administrator = opened(settings, **options)
+    for page in (administrator.get("try", row("shout").pk), attempt(administrator, word="a")):
+        assert ("mcp-danger" in page) is is_red
 
 
 @pytest.mark.parametrize("options", [{"destructive": True}, {"confirm": True}])

@@ -26,6 +26,18 @@ def test_first_screen_has_12_tools(visit: Visit) -> None:
     assert sum(box["y"] + box["height"] <= HEIGHT for box in boxes if box) >= 12
 
 
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_first_sentence_is_readable_beside_badges(visit: Visit, width: int) -> None:
+    cells = visit(LIST, width=width).locator(".field-what_it_does")
+    assert cells.count() > 12
+    hidden = cells.evaluate_all(
+        "all => all.map(e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight])"
+    )
+    assert max(max(each) for each in hidden) <= 1
+    words = cells.evaluate_all("all => all.map(e => getComputedStyle(e).whiteSpace)")
+    assert set(words) == {"normal"}
+
+
 def test_switch_shows_a_message_in_view_with_undo(visit: Visit) -> None:
     page = visit(LIST, width=1440)
     switch = page.get_by_role("switch").last

@@ -26,7 +26,7 @@ from tests.browser.test_queue import Editor, two_weeks_of_calls
 
 DOCUMENT = Path(__file__).parents[2] / "docs/operate/administration.md"
 TASK = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You can [^|]+) \|$", re.MULTILINE)
+TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You can[^|]+) \|$", re.MULTILINE)
 MOST_CLICKS, MOST_KEYS = 3, 15
 # Permissions of each user; None for a superuser.
 PEOPLE = {
@@ -222,8 +222,8 @@ def approve_new_tools(walk: Walk) -> None:
     walk.arrive()
     if walk.is_told("You cannot approve them (requires permission to change tools)."):
         return
-    walk.tick("Approve %(name)s", name="comments_add")
-    walk.tick("Approve %(name)s", name="media_upload")
+    walk.tick("Select %(name)s", name="comments_add")
+    walk.tick("Select %(name)s", name="media_upload")
     walk.send("Approve selected")
     assert not ToolSetting.objects.filter(fingerprint="").exists()
 

@@ -1,4 +1,7 @@
-/* Enables or disables a tool in the list at once. Without it, the list is saved by its button. */
+/*
+ * Enables or disables a tool in the list at once, and selects tools to approve on their page.
+ * Without it, the list is saved by its button, and the buttons that select load the page again.
+ */
 "use strict";
 {
     const toast = document.createElement("div");
@@ -48,7 +51,32 @@
         }
     };
 
+    const prepareReview = () => {
+        const ticks = [...document.querySelectorAll(".mcp-review > input")];
+        const place = document.querySelector("[data-mcp-count]");
+        if (!place) {
+            return;
+        }
+        const count = () => {
+            place.hidden = false;
+            place.querySelector("output").textContent = ticks.filter((each) => each.checked).length;
+        };
+        for (const button of document.querySelectorAll("button[name=select]")) {
+            button.addEventListener("click", (event) => {
+                event.preventDefault();
+                for (const tick of ticks) {
+                    const wanted = { all: true, reads: "mcpReads" in tick.dataset };
+                    tick.checked = wanted[button.value] ?? false;
+                }
+                count();
+            });
+        }
+        ticks.forEach((tick) => tick.addEventListener("change", count));
+        count();
+    };
+
     addEventListener("DOMContentLoaded", () => {
+        prepareReview();
         // After a search, Tab moves into the results.
         document.getElementById("changelist-search")?.setAttribute("action", "#mcp-found-tools");
         const results = document.querySelector("[data-mcp-failed]");
