@@ -126,7 +126,7 @@ class Token(models.Model):
         help_text=_("With none chosen, the token opens all tools that its user may call."),
     )
     read_only = models.BooleanField(
-        _("read only"),
+        _("read-only"),
         default=False,
         db_default=False,
         help_text=_("The token opens only tools that change nothing."),

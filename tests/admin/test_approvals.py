@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from time import process_time
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -144,10 +143,8 @@ def test_many_pending_tools_are_paginated_in_few_queries(settings: Any) -> None:
     administrator = Administrator()
     administrator.get("changelist")
     administrator.get("waiting")
-    begun = process_time()
     with CaptureQueriesContext(connection) as queries:
         page = administrator.get("waiting")
-    assert process_time() - begun < 1.5
     assert len(offered(page)) == PER_PAGE
     assert len(queries) <= 12, queries.captured_queries
     assert names(offered(administrator.get("waiting", p=2))) == known[-2:]

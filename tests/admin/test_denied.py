@@ -66,4 +66,4 @@ def test_superuser_is_not_sent_for_a_permission(grace: Client) -> None:
     get_user_model().objects.update(is_superuser=True)
     text = text_of(grace, "mcp_bridge_toolsetting_add")
     assert "requires the permission" not in text
-    assert "Nobody can do this here" in text
+    assert "This is not possible here" in text

@@ -244,7 +244,7 @@ def test_unnamed_site_is_called_by_its_host(url: str, name: str, settings: Any) 
         token = Token.objects.get()
         assert (token.scope, token.read_only) == ("a", True)
         text = browser.get(PAGE).content.decode()
-        assert "read only" in text
+        assert "read-only" in text
         assert "scopes: a" in text
         forged = {"name": "Laptop", "days": "7", "scope": ["other"]}
         assert browser.post(PAGE, forged).status_code == 400

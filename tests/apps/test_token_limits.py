@@ -167,7 +167,7 @@ def test_command_issues_and_lists_limited_tokens(user: Any) -> None:
     limits = ("--scope", "read", "--scope", "all", "--tool", "write")
     mcp_token("create", "ada", "--name", "Reader", "--read-only")
     assert Token.objects.get().read_only
-    assert "Reader  read only\n" in mcp_token("list")
+    assert "Reader  read-only\n" in mcp_token("list")
     Token.objects.all().delete()
     secret = mcp_token("create", "ada", "--name", "Laptop", *limits).strip()
     token = Token.objects.get()
@@ -241,9 +241,9 @@ def test_list_shows_the_limits_of_each_token(user: Any) -> None:
         return " ".join(re.sub("<[^>]*>", " ", cell).split())
 
     assert listed() == "not limited"
-    assert listed(read_only=True) == "read only"
+    assert listed(read_only=True) == "read-only"
     assert listed(scopes=["read", "all"], tools=["read"]) == "scopes: read all 1 tool"
-    assert listed(read_only=True, scopes=[], tools=[]) == "read only scopes: none 0 tools"
+    assert listed(read_only=True, scopes=[], tools=[]) == "read-only scopes: none 0 tools"
 
 
 def test_token_is_unlimited_if_nothing_is_chosen(user: Any) -> None:

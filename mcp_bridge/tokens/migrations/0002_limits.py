@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 db_default=False,
                 default=False,
                 help_text="The token opens only tools that change nothing.",
-                verbose_name="read only",
+                verbose_name="read-only",
             ),
         ),
     ]

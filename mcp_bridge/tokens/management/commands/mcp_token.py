@@ -58,7 +58,7 @@ class Command(TablesCommand):
             limits = {"scopes": token.scope, "tools": token.tools}
             given = {noun: names for noun, names in limits.items() if names is not None}
             limited = "".join(f"  {noun}: {names or 'none'}" for noun, names in given.items())
-            limited += "  read only" * token.read_only
+            limited += "  read-only" * token.read_only
             self.stdout.write(
                 f"{token.pk:>5}  {token.user.get_username():<20} {token.hint}…  {state:<8} "
                 f"last used {used:<17} {token.name}{limited}"
