@@ -309,8 +309,11 @@ def test_pages_are_not_framed_or_cached_or_scripted(settings: Any, asked: bool) 
     tags = Page(page.content.decode())
     assert tags.all("script", "style") == []
     assert [attrs for _, attrs in tags.tags if "style" in attrs or "onclick" in attrs] == []
-    (sheet,) = tags.all("link")
-    assert sheet["href"] == "https://static.example.com/files/mcp_bridge/page.css"
+    sheets = [] if asked else ["connect.css"]
+    place = "https://static.example.com/files/mcp_bridge/"
+    assert [each["href"] for each in tags.all("link")] == [
+        f"{place}{name}" for name in ["page.css", *sheets]
+    ]
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name)
