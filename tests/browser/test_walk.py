@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from django.utils.translation import gettext, override
 from playwright.sync_api import Locator, Page
 
 from mcp_bridge.models import PendingCall, ToolSetting
-from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
 from tests.browser.conftest import check
@@ -261,6 +262,18 @@ def see_what_failed(walk: Walk) -> None:
         assert part in text
 
 
+def see_why_a_call_was_refused(walk: Walk) -> None:
+    walk.follow("calls")
+    row = walk.content.locator("#result_list tbody tr").filter(has_text="articles_delete").first
+    link = row.locator(".field-shown_time a")
+    walk._use(link, "its time")
+    with walk.page.expect_navigation():
+        link.click()
+    walk.arrive()
+    walk.look()
+    walk.sees("Why it was refused")
+
+
 def connect_a_client(walk: Walk) -> None:
     walk.follow("tokens")
     if walk.is_told(
@@ -312,6 +325,7 @@ TASKS: list[Callable[[Walk], None]] = [
     try_a_tool,
     decide_on_a_call,
     see_what_failed,
+    see_why_a_call_was_refused,
     connect_a_client,
     set_a_rate,
     export_the_calls,
@@ -331,6 +345,8 @@ def busy_newsroom(newsroom: None, live_server: Any, settings: Any) -> None:
             user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     two_weeks_of_calls()
     author = MCPClient(user=users.get(username="author"))
+    with suppress(MCPError):
+        author.call_tool("articles_delete", {"slug": "harbour"})
     author.call_tool("articles_get", {"slug": "no-such-article"})
     Editor(live_server).waits(Article.objects.filter(status="draft").latest("pk"))
     change_the_definition_of("articles_unpublish", "Take an article off the page.")
