@@ -60,20 +60,13 @@ _FACTORIES: Final = (None, dict, frozenset, list, set, tuple)
 _Adapt: TypeAlias = Callable[[TypeHint], TypeHint]
 
 
-def parts(schema: object) -> Iterator[CoreNode]:
+def parts(schema: CoreNode) -> Iterator[CoreNode]:
     """Yield a core schema and all schemas and fields inside it, in no particular order."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, dict):
-            yield each
-            for key, value in each.items():
-                if key in _NAMED and isinstance(value, dict):
-                    waiting.extend(value.values())
-                elif isinstance(value, _HOLDERS) and key not in _VALUES:
-                    waiting.append(value)
-        elif isinstance(each, _HOLDERS):
-            waiting.extend(each)
+        yield each
+        with_parts(each, waiting.append)
 
 
 def is_plain(*schemas: CoreNode) -> bool:
@@ -82,11 +75,12 @@ def is_plain(*schemas: CoreNode) -> bool:
         each.get("type", "any") in _PLAIN
         and each.get("default_factory") in _FACTORIES
         and not each.get("post_init")
-        for each in parts(schemas)
+        for schema in schemas
+        for each in parts(schema)
     )
 
 
-def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
+def with_parts(schema: CoreNode, change: Callable[[CoreNode], object]) -> CoreNode:
     """Return a core schema with ``change`` applied to each schema and field directly inside it."""
     changed: CoreNode = {}
     for key, value in schema.items():
@@ -99,7 +93,7 @@ def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> Core
     return changed
 
 
-def _changed(value: object, change: Callable[[CoreNode], CoreNode]) -> object:
+def _changed(value: object, change: Callable[[CoreNode], object]) -> object:
     if isinstance(value, dict):
         return change(value)
     if isinstance(value, list | tuple):
