@@ -96,10 +96,7 @@ _DATE_TIME: Final = re.compile(
 # its branches.
 _PRICES: Final = {"$ref": 8, "$dynamicRef": 8, "anyOf": 5, "oneOf": 5}
 # Keywords that visit every item or member, even if there is nothing to check.
-_GO_THROUGH: Final = (
-    *("additionalProperties", "contains", "items", "patternProperties", "prefixItems"),
-    *("propertyNames", "unevaluatedItems", "unevaluatedProperties"),
-)
+_GO_THROUGH: Final = walk.FURTHER | walk.ITEMS | {"propertyNames"}
 
 
 class UncheckableError(ValueError):

@@ -38,8 +38,8 @@ IN_PLACE: Final = frozenset(
 )
 REFERENCES: Final = ("$ref", "$dynamicRef")
 # Keywords for unnamed members, and for items.
-_FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
-_ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
+FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
 # The bounds of a schema that is enforced.
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -49,7 +49,7 @@ MOST_READ: Final = 100_000
 DEFS: Final = "#/$defs/"
 _NULL: Final[JsonSchemaValue] = {"type": "null"}
 # Keywords that describe a value without restricting it.
-_ANNOTATIONS: Final = frozenset(
+ANNOTATIONS: Final = frozenset(
     {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -277,11 +277,11 @@ class SchemaDocument:
 def _below(schema: JSONSchema, key: str | int) -> list[object]:
     """Return the subschemas for a member of that name, or an item at that index."""
     if isinstance(key, int):
-        items = (each for each in subschemas(schema) if each.keyword in _ITEMS)
+        items = (each for each in subschemas(schema) if each.keyword in ITEMS)
         return [each.schema for each in items if each.key in (None, key)]
     if key in schema.get("properties", ()):
         return [schema["properties"][key]]
-    return [each.schema for each in subschemas(schema) if each.keyword in _FURTHER]
+    return [each.schema for each in subschemas(schema) if each.keyword in FURTHER]
 
 
 def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]:
@@ -297,13 +297,14 @@ def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]
             yield keyword, reference, found if is_schema else None
 
 
-def references(schema: object) -> Iterator[str]:
-    """Yield each ``$ref`` in a schema and in its subschemas."""
-    if isinstance(schema, Mapping):
-        if "$ref" in schema:
-            yield schema["$ref"]
-        for part in subschemas(schema):
-            yield from references(part.schema)
+def _within(schema: object) -> Iterator[JSONSchema]:
+    """Yield a schema and its subschemas that are objects; shared parts are yielded each time."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            yield part
+            pending += (each.schema for each in subschemas(part))
 
 
 def strict(schema: JsonSchemaValue) -> JsonSchemaValue:
@@ -350,7 +351,7 @@ def _flat(branches: list[Any]) -> list[Any]:
 def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Return a schema with several types, or with null as a value, split into branches."""
     kinds, values = schema.get("type"), schema.get("enum")
-    about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    about = {key: value for key, value in schema.items() if key in ANNOTATIONS}
     rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
     takes_null = kinds is None or "null" in kinds
     if values is not None:
@@ -372,15 +373,9 @@ def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 def _excess(schema: JSONSchema) -> str:
     """Return how a schema exceeds the bounds, or ""; shared parts are counted each time."""
-    count, pending = 0, list[object]([schema])
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Mapping):
-            count += 1
-            pending += (each.schema for each in subschemas(part))
-            if count > MAX_SUBSCHEMAS:
-                # First, since shared parts can make the other bounds slow to compute.
-                return f"has more than {MAX_SUBSCHEMAS} subschemas"
+    # First, since shared parts can make the other bounds slow to compute.
+    if any(count >= MAX_SUBSCHEMAS for count, _ in enumerate(_within(schema))):
+        return f"has more than {MAX_SUBSCHEMAS} subschemas"
     return excess(schema)
 
 
@@ -442,14 +437,14 @@ class Bundler:
 
     def reached(self, schema: JSONSchema) -> Iterator[str]:
         """Yield the references that a schema reaches, directly or through other definitions."""
-        found = dict.fromkeys(references(schema))
-        waiting = list(found)
-        while waiting:
-            each = waiting.pop()
-            yield each
-            new = [one for one in references(self._definition(each)) if one not in found]
-            found |= dict.fromkeys(new)
-            waiting += dict.fromkeys(new)
+        found = set[str]()
+        pending = [schema]
+        while pending:
+            for each in [part["$ref"] for part in _within(pending.pop()) if "$ref" in part]:
+                if each not in found:
+                    found.add(each)
+                    yield each
+                    pending.append(self._definition(each))
 
     def _bundled(self, schema: JSONSchema, is_kept: Callable[[str], bool]) -> JsonSchemaValue:
         result = change_subschemas(schema, lambda part: self._bundled(part, is_kept))
