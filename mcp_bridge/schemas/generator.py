@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from typing import Any, Final, cast
 
@@ -115,16 +114,6 @@ class SchemaGenerator(GenerateJsonSchema):
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
         result = super().timedelta_schema(schema)
         return _with_pattern(result, _DURATION) if self._of_results else result
-
-
-def plain_default(value: Any) -> object:
-    """Return a default as JSON. Raises TypeError for one that needs a serializer."""
-    kind = type(value)
-    if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):
-        return value
-    if kind in (list, tuple, dict) and not value:
-        return {} if kind is dict else []
-    raise TypeError(f"{kind.__name__} needs a serializer")
 
 
 def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:

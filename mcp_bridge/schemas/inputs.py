@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Final, cast
 
@@ -11,12 +12,13 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.schemas import signatures
 from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
-from mcp_bridge.schemas.generator import generate, plain_default
+from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import with_bounds
 
 # Keywords that a field's metadata adds to its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
+_SCALARS: Final = (str, int, bool, type(None))
 
 
 # The base of all arguments. A docstring would appear in every input schema.
@@ -89,10 +91,10 @@ class _Hint(ReadHint):
             return None
         if not has_default or parameter.default is signatures.ABSENT:
             return {**self._schema, **texts} if texts else self._schema
-        try:
-            return {**self._schema, "default": plain_default(parameter.default), **texts}
-        except TypeError:
-            return None
+        value: Any = parameter.default
+        # Other defaults need a serializer.
+        is_json = type(value) in _SCALARS or (type(value) is float and math.isfinite(value))
+        return {**self._schema, "default": value, **texts} if is_json else None
 
     def _texts(self, parameter: signatures.Parameter) -> dict[str, Any]:
         text, more = parameter.description, self._adapters_text
