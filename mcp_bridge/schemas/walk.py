@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
+from itertools import accumulate, chain, count
 from typing import Any, Final, NamedTuple
 
 from pydantic.json_schema import JsonSchemaValue
@@ -413,21 +414,18 @@ class Bundler:
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
         """Return it inlined, else with all definitions. Raises TooLarge if both are too large."""
-        found, size = [], 0
-        for each in self.reached(schema):
-            found.append(each)
-            size += size_of(self._definition(each))
-            if size > MAX_BYTES:
-                raise TooLarge(f"is larger than {MAX_BYTES} bytes with all its references")
+        sizes = (size_of(self._definition(each)) for each in self.reached(schema))
+        if any(total > MAX_BYTES for total in accumulate(sizes)):
+            raise TooLarge(f"is larger than {MAX_BYTES} bytes with all its references")
         try:
             whole = self.inlined(schema)
             wrong = _excess(whole)
         except RecursionError:
             wrong = "is too deep"
-        if wrong and found:
+        if wrong and (found := sorted(self.reached(schema))):
             named = {
                 self._name(each): self._bundled(self._definition(each), lambda _: True)
-                for each in sorted(found)
+                for each in found
             }
             whole = {**self._bundled(schema, lambda _: True), "$defs": named}
             wrong = _excess(whole)
@@ -474,9 +472,7 @@ class Bundler:
             # pydantic prefixes names with modules if several classes share them.
             last = reference.rpartition("/")[2].rpartition("__")[2]
             last = re.sub(r"[^A-Za-z0-9_.-]+", "_", last) or "root"
-            name, number = last, 1
-            while name in self._names.values():
-                number += 1
-                name = f"{last}{number}"
-            self._names[reference] = name
+            names = chain([last], (f"{last}{number}" for number in count(2)))
+            free = (each for each in names if each not in self._names.values())
+            self._names[reference] = next(free)
         return self._names[reference]
