@@ -188,7 +188,7 @@ class ViewCaller:
 
     async def _body(self, response: Any) -> bytes:
         """Return the body of a response. Raises ToolError if it cannot be sent."""
-        left, parts = conf.MAX_RESULT_BYTES, list[bytes]()
+        most, body = conf.MAX_RESULT_BYTES, bytearray()
         try:
             if not response.streaming:
                 return bytes(response.content)
@@ -196,12 +196,10 @@ class ViewCaller:
             if isinstance(content, AsyncIterable) and not self.is_async:
                 raise ToolError("This view streams its response, which is not supported here.")
             async for part in content if isinstance(content, AsyncIterable) else _each(content):
-                left -= len(part)
-                if left < 0:
-                    limit = conf.MAX_RESULT_BYTES
-                    raise ToolError(f"The answer has more than the {limit} bytes that can be sent.")
-                parts.append(part)
-            return b"".join(parts)
+                body += part
+                if len(body) > most:
+                    raise ToolError(f"The answer has more than the {most} bytes that can be sent.")
+            return bytes(body)
         finally:
             # close() would send request_finished, and Django would close the caller's connections.
             closers: list[Callable[[], object]] = getattr(response, "_resource_closers", [])

@@ -150,8 +150,7 @@ class NinjaSource(OperationSource[Endpoint]):
 
     def build(self, operation: Endpoint, options: ToolOptions, name: str) -> Tool:
         mapped = APIDocument(operation.operation.api, "").map(operation, self._has_output)
-        for sentence in mapped.notes:
-            self.note(self.where(operation), sentence)
+        self.note(self.where(operation), mapped.notes)
         function = operation.operation.view_func
         asked = [*operation.operation.auth_callbacks, *filter(None, [self._auth])]
         return operation_tool(

@@ -135,13 +135,9 @@ def _read_json(answer: Answer) -> CallToolResult:
 def _said(data: Any) -> str | None:
     """Return the text of an error from one of the usual members, or None."""
     if isinstance(data, str):
-        return data or None
-    for name in _SAYING if isinstance(data, dict) else ():
-        found = data.get(name)
-        found = _said(found) if isinstance(found, dict) else found
-        if isinstance(found, str) and found.strip():
-            return found.strip()
-    return None
+        return data.strip() or None
+    found = (_said(data.get(name)) for name in _SAYING if isinstance(data, dict))
+    return next(filter(None, found), None)
 
 
 def _told(data: object) -> Iterator[_Told]:

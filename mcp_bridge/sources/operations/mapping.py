@@ -320,9 +320,8 @@ class _Mapping:
     def _object(self, schema: JSONSchema) -> JSONSchema | None:
         """Return the root of a body that is a plain object, or None."""
         root = self._root(schema)
-        if root.get("type", "object" if "properties" in root else None) != "object":
-            return None
-        if root.keys() - PLAIN:
+        kind = root.get("type", "object" if "properties" in root else None)
+        if kind != "object" or root.keys() - PLAIN:
             return None
         # Members of arbitrary names cannot be mixed with parameters.
         others = root.get("additionalProperties")

@@ -89,12 +89,9 @@ class Endpoint:
     @property
     def function(self) -> Callable[..., Any]:
         """The handler, or the function inside ``@api_view``."""
-        function = self.handler
-        if self.is_function_view:
-            for cell in function.__closure__ or ():
-                if callable(cell.cell_contents):
-                    function = cell.cell_contents
-        return function  # type: ignore[no-any-return]
+        cells = self.handler.__closure__ if self.is_function_view else None
+        inside = [each.cell_contents for each in cells or () if callable(each.cell_contents)]
+        return inside[-1] if inside else self.handler  # type: ignore[no-any-return]
 
     @property
     def is_function_view(self) -> bool:

@@ -285,13 +285,10 @@ def _has_own_serializer(view: Any) -> bool:
 
 def _given(schema: Any, name: str) -> Any:
     """Return an argument of the ``@extend_schema`` that created a schema class, or None."""
-    for kind in _extensions(schema.__class__):
-        for method in vars(kind).values():
-            if inspect.isfunction(method):
-                value = inspect.getclosurevars(method).nonlocals.get(name, empty)
-                if value is not empty:
-                    return value
-    return None
+    members = (each for kind in _extensions(schema.__class__) for each in vars(kind).values())
+    methods = filter(inspect.isfunction, members)
+    values = (inspect.getclosurevars(each).nonlocals.get(name, empty) for each in methods)
+    return next((each for each in values if each is not empty), None)
 
 
 def _extensions(kind: type) -> list[type]:

@@ -179,16 +179,14 @@ class RESTFrameworkSource(OperationSource[Selected]):
     def build(self, operation: Selected, options: ToolOptions, name: str) -> Tool:
         endpoint = operation.endpoint
         try:
-            is_named = operation.is_named
-            description = self._builder.describe(endpoint, options, is_named=is_named)
+            description = self._builder.describe(endpoint, options, is_named=operation.is_named)
         except LeftOut as exception:
             if operation.is_named:
                 raise ValueError(str(exception)) from exception
             raise
         tool = self._builder.tool(name, options, description)
         where = f"{name} ({endpoint})"
-        for sentence in description.notes:
-            self.note(where, sentence)
+        self.note(where, description.notes)
         is_unknown = any("unable to guess serializer" in each for each in description.warnings)
         has_body = endpoint.method in ("POST", "PUT", "PATCH")
         if is_unknown and has_body and description.mapped.body is None:
