@@ -245,13 +245,11 @@ def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
     return {"type": "chain", "steps": [swapped], "ref": schema["ref"]}
 
 
-def _hint(schema: object) -> TypeHint | None:
+def _hint(schema: CoreNode) -> TypeHint | None:
     """Return the hint of this core schema if an adapter may handle it, else None."""
-    if not isinstance(schema, dict):
-        return None
     kind = schema.get("type")
     if kind == "list":
-        item = _hint(schema.get("items_schema"))
+        item = _hint(schema.get("items_schema", {}))
         bounds = Len(schema.get("min_length", 0), schema.get("max_length"))
         return None if item is None else hints.annotate(GenericAlias(list, item), bounds)
     if kind not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
@@ -265,7 +263,7 @@ def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
     function = schema.get("function", {}).get("function")
     code = getattr(getattr(function, "func", function), "__module__", None) or ""
     if chain or code.startswith("pydantic."):
-        hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
+        hint = _hint(schema["steps"][0] if chain else schema.get("schema", {}))
         if adapted(hint) != hint:
             raise TypeError(
                 f"a bound on {hints.without_metadata(hint).__name__} is not supported in a member "

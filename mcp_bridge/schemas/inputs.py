@@ -21,12 +21,12 @@ _UPDATES: Final = ("title", "description", "deprecated", "examples")
 _SCALARS: Final = (str, int, bool, type(None))
 
 
-# The base of all arguments. A docstring would appear in every input schema.
-class Arguments(BaseModel):
+# The base of all arguments and results. A docstring would appear in every schema.
+class Members(BaseModel):
     model_config = CONFIG
 
 
-_MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
+MODEL: Final = cast(CoreNode, TypeAdapter(Members).core_schema)
 
 
 class _Hint(ReadHint):
@@ -56,7 +56,7 @@ class _Hint(ReadHint):
         self.is_plain = is_plain(root, *self.definitions)
         # An adapter may add text, such as the model that an id belongs to.
         self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
-        whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
+        whole = generate(model_of({"p": field_of(root)}, None, self.definitions), "validation")
         # None if it depends on other parameters.
         self._schema: Any = None if "$defs" in whole else whole["properties"]["p"]
 
@@ -82,7 +82,7 @@ class _Hint(ReadHint):
         texts = self._texts(parameter)
         named = dict.fromkeys(("validation_alias", "serialization_alias"), parameter.name)
         metadata = {"pydantic_js_updates": texts} if texts else {}
-        return {**_field(core), **named, "metadata": metadata}
+        return {**field_of(core), **named, "metadata": metadata}
 
     def property(self, parameter: signatures.Parameter) -> JsonSchemaValue | None:
         """Return the JSON Schema of a parameter, or None if it needs that of all parameters."""
@@ -162,7 +162,7 @@ class Inputs:
     def core(self) -> CoreNode:
         """Return pydantic's core schema of all arguments."""
         fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
-        return _model(fields, self._rest, self.definitions)
+        return model_of(fields, self._rest, self.definitions)
 
     def _composed(self) -> JsonSchemaValue | None:
         """Return the schema composed of the hints' schemas, or None if one cannot be composed."""
@@ -181,16 +181,17 @@ class Inputs:
         return {**composed, "required": required} if required else composed
 
 
-def _field(core: CoreNode) -> CoreNode:
+def field_of(core: CoreNode) -> CoreNode:
+    """Return the core schema of a field of a model."""
     return {"type": "model-field", "schema": core}
 
 
-def _model(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
+def model_of(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
     """Return the core schema of a model with these fields; ``rest`` is that of extra fields."""
-    root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
+    root = {**MODEL, "schema": {**MODEL["schema"], "fields": fields}}
     if rest is not None:
         root["schema"]["extras_schema"] = rest
-        root["config"] = {**_MODEL["config"], "extra_fields_behavior": "allow"}
+        root["config"] = {**MODEL["config"], "extra_fields_behavior": "allow"}
     if not definitions:
         return root
     return {"type": "definitions", "schema": root, "definitions": definitions}
