@@ -25,7 +25,6 @@ from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import Side, TypeHint, annotate, note
 
 _Kind: TypeAlias = "type[serializers.Serializer[Any]]"
-_Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
 _WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
 _READ: Final[Mapping[type, type]] = {
@@ -273,7 +272,7 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
     return shape
 
 
-def _read_value(field: _Field) -> TypeHint:
+def _read_value(field: Any) -> TypeHint:
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
         return typing.get_type_hints(method).get("return", Any)

@@ -87,11 +87,10 @@ class MappedOperation:
         if body is not None and location in ("body", None):
             if body.whole is not None:
                 return pointer((body.whole, *parts))
-            arguments = {name: argument for argument, name in body.members.items()}
             # Some frameworks prepend the name of the parameter that takes the body.
             for tail in (parts, parts[1:]):
-                if tail and str(tail[0]) in arguments:
-                    return pointer((arguments[str(tail[0])], *tail[1:]))
+                if tail and str(tail[0]) in body.members:
+                    return pointer((body.members[str(tail[0])], *tail[1:]))
         for each in self.parameters:
             if parts and location in (each.location, None) and each.name == str(parts[0]):
                 return pointer((each.argument, *parts[1:]))
@@ -176,7 +175,7 @@ class _Mapping:
         files = {name for name, each in roots.items() if is_multipart and values.is_file(each)}
         for name, each in members.items() if whole is None else ():
             argument = self._add(name, each, name in wanted)
-            names[argument] = name
+            names[name] = argument
             if name in files:
                 self._tell_file(argument)
                 if roots[name].get("type") != "array":
@@ -222,16 +221,13 @@ class _Mapping:
     def read_parameters(self) -> None:
         """Read the parameters of the path, the query string and the headers."""
         template = self.operation.path
-        described = set()
         order = ("path", "query", "header")
         found = [each for each in self.operation.parameters if self._is_read(each)]
         for data in sorted(found, key=lambda each: order.index(each["in"])):
             name, location = str(data["name"]), str(data["in"])
-            if location == "path":
-                if f"{{{name}}}" not in template:
-                    self.notes.append(f"The parameter {quoted(name)} is not in the path.")
-                    continue
-                described.add(name)
+            if location == "path" and f"{{{name}}}" not in template:
+                self.notes.append(f"The parameter {quoted(name)} is not in the path.")
+                continue
             content = nested(data, "content")
             media = nested(content, next(iter(content), ""))
             schema = data.get("schema", media.get("schema"))
@@ -244,6 +240,7 @@ class _Mapping:
             is_required = data.get("required") is True or location == "path"
             argument = self._add(name, converted, is_required, location)
             self.parameters.append(Parameter.read(data, argument))
+        described = {each.name for each in self.parameters if each.location == "path"}
         for name in re.findall(r"\{([^}]*)", template):
             if name not in described:
                 raise Unmappable(f"its path has {{{name}}}, which is not described")

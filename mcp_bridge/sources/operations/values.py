@@ -115,7 +115,7 @@ class Body:
     """
     A body and its arguments.
 
-    ``members`` are the names of its members by argument; alternatively, ``whole`` is the argument
+    ``members`` are its arguments by member; alternatively, ``whole`` is the argument
     for the entire body. ``files`` are the members that are files, and ``filenames`` the arguments
     with their names, by argument. ``objects`` are the members that are objects or null. Nested
     values in forms are named as in OpenAPI, or as DRF reads them (``is_dotted``: ``address.city``,
@@ -139,7 +139,7 @@ class Body:
         whole = self.whole
         if whole is None:
             members = self.members.items()
-            value: Any = {name: arguments[each] for each, name in members if each in arguments}
+            value: Any = {name: arguments[each] for name, each in members if each in arguments}
             is_given = bool(value) or self.is_required
         else:
             value, is_given = arguments.get(whole), whole in arguments
@@ -158,7 +158,7 @@ class Body:
             return content, own or media.content_type
         if not isinstance(value, Mapping):
             raise _refusal((whole or "",), "must be an object")
-        places: dict[str, Place] = {name: (argument,) for argument, name in self.members.items()}
+        places: dict[str, Place] = {name: (argument,) for name, argument in self.members.items()}
         if whole is not None:
             places = {name: (whole, name) for name in value}
         if media.kind == "form":

@@ -30,10 +30,8 @@ _OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourc
 _OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
 # Attributes and headers about how a request was authenticated, which a tool's request lacks.
 _AUTHENTICATOR: Final = frozenset(
-    (
-        *("successful_authenticator", "_authenticator", "authenticators"),
-        *("Authorization", "authorization", "HTTP_AUTHORIZATION"),
-    )
+    {"successful_authenticator", "_authenticator", "authenticators"}
+    | {"Authorization", "authorization", "HTTP_AUTHORIZATION"}
 )
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose code is known and need not be inspected.

@@ -26,10 +26,8 @@ from mcp_bridge.sources.operations.mapping import HINTS
 
 # Apps whose views create, change or return secrets: they are never offered automatically.
 NEVER: Final = frozenset(
-    (
-        *("allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"),
-        *("rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"),
-    )
+    {"allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"}
+    | {"rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"}
 )
 
 # Methods that are not operations.

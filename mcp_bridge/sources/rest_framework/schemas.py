@@ -23,7 +23,6 @@ from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.base import LeftOut, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
-from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
@@ -94,19 +93,14 @@ class Builder(SchemaGenerator):
             callbacks=self._callbacks,
             **({} if version is None else version.sent),
         )
-        return operation_tool(
+        return caller.tool(
             name,
-            description.mapped,
             options,
-            invoke=caller.invoke,
             hints=endpoint.hints,
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
             conditions=conditions(endpoint),
-            target=f"{endpoint.method} {endpoint.route.target}",
             # Django offers no public API to read transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
-            # A view may request input through request.mcp_context.
-            may_elicit=True,
             source=endpoint.source,
             function=endpoint.path,
         )

@@ -30,11 +30,6 @@ class Selected:
     prefixes: tuple[str, ...]
     is_named: bool
 
-    @property
-    def options(self) -> ToolOptions | None:
-        """The options of all layers; None without any. Raises ValueError if two conflict."""
-        return reduce(ToolOptions.under, self.layers) if self.layers else None
-
     def __str__(self) -> str:
         return str(self.endpoint)
 
@@ -162,7 +157,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         )
 
     def options_of(self, operation: Selected) -> ToolOptions | None:
-        return operation.options
+        return reduce(ToolOptions.under, operation.layers) if operation.layers else None
 
     def name_of(self, operation: Selected, options: ToolOptions) -> str:
         endpoint, name = operation.endpoint, options.name
