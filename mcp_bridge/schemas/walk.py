@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, count
 from typing import Any, Final, NamedTuple
@@ -201,12 +202,11 @@ class SchemaDocument:
     @cached_property
     def _resolver(self) -> Any:
         # Imported here, since it takes 2 MB, and few schemas have references.
-        from referencing import Registry
-        from referencing.jsonschema import DRAFT202012
+        from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
         resource = DRAFT202012.create_resource(self.root)
         # An empty registry cannot fetch.
-        registry: Registry[Any] = Registry().with_resource(resource.id() or "", resource)
+        registry = EMPTY_REGISTRY.with_resource(resource.id() or "", resource)
         with suppress(Exception):
             # It may be of an older dialect, whose pointers can still be resolved.
             registry = registry.crawl()
@@ -221,7 +221,7 @@ class SchemaDocument:
 
     def merged(
         self, schema: object, seen: frozenset[int] = frozenset()
-    ) -> tuple[JSONSchema, frozenset[int]]:
+    ) -> tuple[JsonSchemaValue, frozenset[int]]:
         """
         Return a schema merged with the targets of its references, and ``seen`` with their ids.
 
@@ -344,8 +344,7 @@ def _flat(branches: list[Any]) -> list[Any]:
     """Return the branches of an ``anyOf``, with branches that are only an ``anyOf`` flattened."""
     flat: list[Any] = []
     for each in branches:
-        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
-        flat += each["anyOf"] if nested else [each]
+        flat += each["anyOf"] if isinstance(each, dict) and each.keys() == {"anyOf"} else [each]
     return flat
 
 
@@ -384,6 +383,7 @@ class TooLarge(ValueError):
     """Raised if a schema exceeds the bounds; the text is a predicate."""
 
 
+@dataclass(eq=False)
 class Bundler:
     """
     A converter that replaces references with their definitions, each inlined once.
@@ -392,16 +392,11 @@ class Bundler:
     and may modify it. Results share parts, so they must not be modified.
     """
 
-    def __init__(
-        self,
-        definition: Callable[[str], JSONSchema],
-        finish: Callable[[JsonSchemaValue], JsonSchemaValue] = strict,
-    ) -> None:
-        self._definition = definition
-        self._finish = finish
-        self._names: dict[str, str] = {}
-        self._inlined: dict[str, JsonSchemaValue] = {}
-        self._loops: dict[str, bool] = {}
+    definition: Callable[[str], JSONSchema]
+    finish: Callable[[JsonSchemaValue], JsonSchemaValue] = strict
+    _names: dict[str, str] = field(default_factory=dict)
+    _inlined: dict[str, JsonSchemaValue] = field(default_factory=dict)
+    _loops: dict[str, bool] = field(default_factory=dict)
 
     def inlined(self, schema: JSONSchema) -> JsonSchemaValue:
         """Return a schema whose only ``$defs`` are the recursive definitions."""
@@ -414,7 +409,7 @@ class Bundler:
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
         """Return it inlined, else with all definitions. Raises TooLarge if both are too large."""
-        sizes = (size_of(self._definition(each)) for each in self.reached(schema))
+        sizes = (size_of(self.definition(each)) for each in self.reached(schema))
         if any(total > MAX_BYTES for total in accumulate(sizes)):
             raise TooLarge(f"is larger than {MAX_BYTES} bytes with all its references")
         try:
@@ -424,7 +419,7 @@ class Bundler:
             wrong = "is too deep"
         if wrong and (found := sorted(self.reached(schema))):
             named = {
-                self._name(each): self._bundled(self._definition(each), lambda _: True)
+                self._name(each): self._bundled(self.definition(each), lambda _: True)
                 for each in found
             }
             whole = {**self._bundled(schema, lambda _: True), "$defs": named}
@@ -442,7 +437,7 @@ class Bundler:
                 if each not in found:
                     found.add(each)
                     yield each
-                    pending.append(self._definition(each))
+                    pending.append(self.definition(each))
 
     def _bundled(self, schema: JSONSchema, is_kept: Callable[[str], bool]) -> JsonSchemaValue:
         result = change_subschemas(schema, lambda part: self._bundled(part, is_kept))
@@ -452,18 +447,17 @@ class Bundler:
                 result = {"$ref": DEFS + self._name(reference), **result}
             else:
                 result = {**self._in_place(reference), **result}
-        return self._finish(result)
+        return self.finish(result)
 
     def _in_place(self, reference: str) -> JsonSchemaValue:
         """Return a definition, inlined."""
         if reference not in self._inlined:
-            target = self._definition(reference)
-            self._inlined[reference] = self._bundled(target, self._is_loop)
+            self._inlined[reference] = self._bundled(self.definition(reference), self._is_loop)
         return self._inlined[reference]
 
     def _is_loop(self, reference: str) -> bool:
         if reference not in self._loops:
-            self._loops[reference] = reference in self.reached(self._definition(reference))
+            self._loops[reference] = reference in self.reached(self.definition(reference))
         return self._loops[reference]
 
     def _name(self, reference: str) -> str:
