@@ -95,8 +95,6 @@ def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
 
 def _lookups(field: Any, value: object) -> int:
     """Return the number of list items in a value that are looked up with one query each."""
-    if field.read_only:
-        return 0
     if (child := _child(field)) is None:
         sent = value if isinstance(value, dict) else {}
         return sum(_lookups(each, sent[name]) for name, each in _members(field) if name in sent)
@@ -149,8 +147,7 @@ def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator
         if is_text or key == api_settings.NON_FIELD_ERRORS_KEY:
             yield from _errors(each, path, field)
         else:
-            inner = fields.get(key, getattr(field, "child", None))
-            yield from _errors(each, (*path, key), inner)
+            yield from _errors(each, (*path, key), fields.get(key, getattr(field, "child", None)))
 
 
 def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
@@ -174,8 +171,7 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
         return hints.FILE
     hint = hints.nearest(_WRITTEN, field) or spectacular.inferred_hint(field, direction)
     if hint is None:
-        kind = type(field).__name__
-        raise TypeError(f"the field {field.field_name!r} ({kind}) cannot be JSON")
+        raise TypeError(f"the field {field.field_name!r} ({type(field).__name__}) cannot be JSON")
     blank = not isinstance(field, serializers.CharField) or field.allow_blank
     return hints.with_bounds(hint, field, None if blank else 1)
 
