@@ -42,7 +42,6 @@ _VALUES: Final = frozenset(
 )
 # Keys that hold schemas by name (of members, of tags); a name may be any word.
 _NAMED: Final = frozenset({"fields", "choices"})
-_HOLDERS: Final = (dict, list, tuple)
 # The key of a core schema's metadata that holds a description for its JSON Schema.
 DESCRIPTION: Final = "mcp_bridge_description"
 # The key in a core schema's metadata for the metadata of the Annotated that held the class.
@@ -55,7 +54,6 @@ _PLAIN: Final = frozenset(
     | {"dataclass", "dataclass-args", "dataclass-field", "typed-dict", "typed-dict-field"}
     | {"default", "definition-ref", "definitions", "model-field"}
 )
-_FACTORIES: Final = (None, dict, frozenset, list, set, tuple)
 
 _Adapt: TypeAlias = Callable[[TypeHint], TypeHint]
 
@@ -73,7 +71,7 @@ def is_plain(*schemas: CoreNode) -> bool:
     """Return whether checking values against core schemas runs none of the site's code."""
     return all(
         each.get("type", "any") in _PLAIN
-        and each.get("default_factory") in _FACTORIES
+        and each.get("default_factory") in (None, dict, frozenset, list, set, tuple)
         and not each.get("post_init")
         for schema in schemas
         for each in parts(schema)
@@ -84,12 +82,10 @@ def with_parts(schema: CoreNode, change: Callable[[CoreNode], object]) -> CoreNo
     """Return a core schema with ``change`` applied to each schema and field directly inside it."""
     changed: CoreNode = {}
     for key, value in schema.items():
-        if not isinstance(value, _HOLDERS) or key in _VALUES:
-            changed[key] = value
-        elif key in _NAMED and isinstance(value, dict):
+        if key in _NAMED and isinstance(value, dict):
             changed[key] = {name: _changed(each, change) for name, each in value.items()}
         else:
-            changed[key] = _changed(value, change)
+            changed[key] = value if key in _VALUES else _changed(value, change)
     return changed
 
 
@@ -223,8 +219,7 @@ def _read(hint: TypeHint, config: ConfigDict) -> CoreNode:
     adapter = TypeAdapter(tuple[(hint,)], config=config)
     # Raises an error that names an undefined name; otherwise does nothing.
     adapter.rebuild()
-    core = cast(CoreNode, adapter.core_schema)
-    return change_root(core, lambda root: root["items_schema"][0])
+    return change_root(cast(CoreNode, adapter.core_schema), lambda root: root["items_schema"][0])
 
 
 def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:

@@ -19,7 +19,6 @@ _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?"
 _OFFSET: Final = "([Zz]|[+-][0-9]{2}:[0-9]{2})?"
-_NAIVE: Final = f"^{_DAY}[Tt ]{_CLOCK}$"
 _DURATION: Final = "^-?P([0-9]+Y)?([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\\.[0-9]+)?S)?)?$"
 
 
@@ -102,7 +101,7 @@ class SchemaGenerator(GenerateJsonSchema):
         zone = schema.get("tz_constraint")
         result = super().datetime_schema(schema)
         if zone == "naive":
-            return _with_pattern(result, _NAIVE)
+            return _with_pattern(result, f"^{_DAY}[Tt ]{_CLOCK}$")
         is_open = self._of_results and zone is None
         return _with_pattern(result, f"^{_DAY}T{_CLOCK}{_OFFSET}$") if is_open else result
 

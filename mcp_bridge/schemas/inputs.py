@@ -153,8 +153,7 @@ class Inputs:
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
-            text = f"pydantic cannot read the hint of {parameter.name!r}: {exception}"
-            self.errors.append(text)
+            self.errors.append(f"pydantic cannot read the hint of {parameter.name!r}: {exception}")
             return _Hint.of(Any)
         found.refuse_paths(f"its parameter {parameter.name!r}")
         return found

@@ -174,8 +174,7 @@ class Components:
         merged = []
         for each in listed(schema, "allOf"):
             target = self._schema(each)
-            is_short = any(name in gone for name in listed(target, "required"))
-            part = target if is_short else each
+            part = target if any(name in gone for name in listed(target, "required")) else each
             merged.append(self.convert(part, side, gone, level + 1))
         _add_parts(result, merged)
         if schema.get("nullable") is True:
@@ -219,8 +218,7 @@ class Components:
 
     def _convert_reference(self, schema: JSONObject, side: Side, level: int) -> Schema:
         reference = schema["$ref"]
-        target = self.target(reference)
-        if not isinstance(target, Mapping | bool):
+        if not isinstance(self.target(reference), Mapping | bool):
             raise Unmappable(f"it refers to {quoted(str(reference))}, which is not a schema")
         if self.has_bare_references:
             return {"$ref": reference}

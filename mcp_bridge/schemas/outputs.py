@@ -170,8 +170,7 @@ def _comparable(schema: object) -> object:
 
 def _is_content(hint: TypeHint) -> bool:
     """Return whether a hint promises content blocks, which output schemas do not describe."""
-    origin = hints.origin_of(hint)
-    if origin in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
+    if hints.origin_of(hint) in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
         return any(_is_content(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult):
         return True

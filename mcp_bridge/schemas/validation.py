@@ -225,10 +225,8 @@ def _property_names(validator: Validator, names: object, instance: object, *rest
 
 
 def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: object) -> Errors:
-    if not wanted or not isinstance(instance, list):
-        return
     # Strings, since hashes of numbers can be made to collide.
-    if len(set(map(_text_of, instance))) < len(instance):
+    if wanted and isinstance(instance, list) and len(set(map(_text_of, instance))) < len(instance):
         yield ValidationError("contains an item twice")
 
 
