@@ -67,8 +67,7 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
         predicate = partial(_lets_in, endpoint, guarded=not options.scopes)
     asked = (each for each in needs if each not in (_USER, *_PREDICATES))
     needed = tuple(dict.fromkeys((*options.permissions, *asked)))
-    public = options.public and not (needs or scopes)
-    return AccessRule.of(public, needed, predicate, None, scopes)
+    return AccessRule.of(options.public and not (needs or scopes), needed, predicate, None, scopes)
 
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
@@ -109,8 +108,7 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
 
 def conditions(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the names of a view's permissions and of the methods that override them."""
-    kind = endpoint.route.kind
-    own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
+    own = [getattr(endpoint.route.kind, name) for name in ("get_permissions", "check_permissions")]
     named = (dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS)
     return (*map(_words, _permissions(endpoint)), *named)
 
@@ -192,8 +190,7 @@ def make_view(endpoint: Endpoint, request: InProcessRequest | None = None) -> An
     """Return the view of an endpoint in the state before its checks, without arguments."""
     route = endpoint.route
     if request is None:
-        nobody = Context(user=AnonymousUser())
-        request = InProcessRequest(nobody, endpoint.method, route.template)
+        request = InProcessRequest(Context(user=AnonymousUser()), endpoint.method, route.template)
     view: Any = route.kind(**route.initkwargs)
     view.args, view.kwargs, view.format_kwarg = (), {}, None
     if route.actions is not None:
@@ -302,8 +299,7 @@ def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
     log_in(endpoint, request, guarded=guarded)
     try:
         view = make_view(endpoint, request)
-        version = version_of(endpoint, None)
-        view.request.version = None if version is None else version.value
+        view.request.version = version_of(endpoint, None).value
         view.check_permissions(view.request)
     except _REFUSED:
         return False

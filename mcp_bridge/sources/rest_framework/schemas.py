@@ -53,7 +53,7 @@ class Description:
     operation: dict[str, Any]
     components: dict[str, Any]
     mapped: MappedOperation
-    version: Version | None
+    version: Version
     corrected: Corrections
     warnings: list[str]
 
@@ -83,7 +83,7 @@ class Builder(SchemaGenerator):
 
     def tool(self, name: str, options: ToolOptions, description: Description) -> Tool:
         """Return the tool of an endpoint. Raises Unmappable and ValueError."""
-        endpoint, version = description.endpoint, description.version
+        endpoint = description.endpoint
         caller = ViewCaller(
             route=endpoint.route,
             method=endpoint.method,
@@ -91,7 +91,7 @@ class Builder(SchemaGenerator):
             urlconf=self._options.get("urlconf"),
             prepare=partial(log_in, endpoint, guarded=not options.scopes),
             callbacks=self._callbacks,
-            **({} if version is None else version.sent),
+            **description.version.sent,
         )
         return caller.tool(
             name,
@@ -200,13 +200,13 @@ class Builder(SchemaGenerator):
             found.append((named, names) if is_clear else (path, {}))
         return *found[0], found[1][1]
 
-    def _view(self, endpoint: Endpoint) -> tuple[Any, str, Version | None]:
+    def _view(self, endpoint: Endpoint) -> tuple[Any, str, Version]:
         """Return the view of an endpoint with a request, its path and its version."""
         route, version = endpoint.route, version_of(endpoint, self._options.get("version"))
         view, path = self.create_view(route.view, endpoint.method), route.template
         view.request = spectacular_settings.GET_MOCK_REQUEST(endpoint.method, path, view, None)
         view.request._request.resolver_match = route.match()
-        if version is not None:
+        if version.value is not None:
             view.request.version = version.value
             view.request.versioning_scheme = view.versioning_class()
             if version.sent.keys() & {"fixed", "accept"}:
