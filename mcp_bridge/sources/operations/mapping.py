@@ -124,13 +124,12 @@ def map_operation(
         raise Unmappable(f"it is not a valid OpenAPI operation: {why!r}") from why
     summary, description = operation.summary, operation.description
     starts = description.casefold().startswith(summary.casefold().rstrip(". "))
-    told = description if starts else "\n\n".join(filter(None, (summary, description)))
     return MappedOperation(
         operation=operation,
         input_schema=closed,
         output_schema=output,
         title=summary if 0 < len(summary) <= _MAX_TITLE else None,
-        description=told,
+        description=description if starts else "\n\n".join(filter(None, (summary, description))),
         annotations=HINTS.get(operation.method, {}),
         meta={TAGS_KEY: list(operation.tags)} if operation.tags else None,
         notes=tuple(dict.fromkeys((*mapping.notes, *document.notes))),
@@ -229,8 +228,7 @@ class _Mapping:
                 self.notes.append(f"The parameter {quoted(name)} is not in the path.")
                 continue
             content = nested(data, "content")
-            media = nested(content, next(iter(content), ""))
-            schema = data.get("schema", media.get("schema"))
+            schema = data.get("schema", nested(content, next(iter(content), "")).get("schema"))
             converted = self.document.member(name, schema, Side.INPUT)
             text = data.get("description")
             if isinstance(text, str) and text.strip():
@@ -275,8 +273,7 @@ class _Mapping:
             if kind is None:
                 return None
             if kind != "object":
-                properties = {"result": schema}
-                root = {"type": "object", "properties": properties, "required": ["result"]}
+                root = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
             return self.document.within_bounds(root, Side.OUTPUT, "its output schema")
         except Unmappable as why:
             self.notes.append(f"It lacks an output schema: {why}.")
