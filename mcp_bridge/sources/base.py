@@ -278,8 +278,7 @@ class OperationSource(Source, Generic[Operation]):
             raise LeftOut("it is excluded by its options or its author")
         if options is not None:
             name = self.name_of(operation, options)
-            is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-            if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
+            if not _NAME.fullmatch(name) or ("." in name and conf.TOOL_NAME_STYLE != "dotted"):
                 raise IllegalName(f"its name {name!r} is refused by clients")
             return self.build(operation, options, name)
         if not self.exposes_all:

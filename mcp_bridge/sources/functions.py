@@ -73,8 +73,7 @@ class FunctionSource(MarkedSource):
         for value in defined.values():
             if not issubclass(type(value), type):
                 if (options := options_of(value)) is not None:
-                    named = prefix + (options.name or value.__name__)
-                    yield MarkedFunction(named, value, options)
+                    yield MarkedFunction(prefix + (options.name or value.__name__), value, options)
             elif (toolset := toolset_of(value)) is not None:
                 toolsets.append(value)
                 yield from self._methods(value, toolset, prefix)

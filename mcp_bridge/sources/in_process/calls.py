@@ -31,7 +31,6 @@ from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.answers import Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
-ACCEPT: Final = "application/json, */*;q=0.1"
 # Keys that describe the client's location. Never its Authorization or cookies, which authenticate
 # at the endpoint, nor headers in which a proxy identifies it.
 _META: Final = (
@@ -129,7 +128,7 @@ class ViewCaller:
     view: Callable[..., Any] | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
     query: str = ""
-    accept: str = ACCEPT
+    accept: str = "application/json, */*;q=0.1"
     callbacks: Collection[object] = ()
 
     @property
