@@ -42,7 +42,6 @@ _VALUES: Final = frozenset(
 )
 # Keys that hold schemas by name (of members, of tags); a name may be any word.
 _NAMED: Final = frozenset({"fields", "choices"})
-_HOLDERS: Final = (dict, list, tuple)
 # The key of a core schema's metadata that holds a description for its JSON Schema.
 DESCRIPTION: Final = "mcp_bridge_description"
 # The key in a core schema's metadata for the metadata of the Annotated that held the class.
@@ -55,51 +54,42 @@ _PLAIN: Final = frozenset(
     | {"dataclass", "dataclass-args", "dataclass-field", "typed-dict", "typed-dict-field"}
     | {"default", "definition-ref", "definitions", "model-field"}
 )
-_FACTORIES: Final = (None, dict, frozenset, list, set, tuple)
 
 _Adapt: TypeAlias = Callable[[TypeHint], TypeHint]
 
 
-def parts(schema: object) -> Iterator[CoreNode]:
+def parts(schema: CoreNode) -> Iterator[CoreNode]:
     """Yield a core schema and all schemas and fields inside it, in no particular order."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, dict):
-            yield each
-            for key, value in each.items():
-                if key in _NAMED and isinstance(value, dict):
-                    waiting.extend(value.values())
-                elif isinstance(value, _HOLDERS) and key not in _VALUES:
-                    waiting.append(value)
-        elif isinstance(each, _HOLDERS):
-            waiting.extend(each)
+        yield each
+        with_parts(each, waiting.append)
 
 
 def is_plain(*schemas: CoreNode) -> bool:
     """Return whether checking values against core schemas runs none of the site's code."""
     return all(
         each.get("type", "any") in _PLAIN
-        and each.get("default_factory") in _FACTORIES
+        and each.get("default_factory") in (None, dict, frozenset, list, set, tuple)
         and not each.get("post_init")
-        for each in parts(schemas)
+        for schema in schemas
+        for each in parts(schema)
     )
 
 
-def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
+def with_parts(schema: CoreNode, change: Callable[[CoreNode], object]) -> CoreNode:
     """Return a core schema with ``change`` applied to each schema and field directly inside it."""
     changed: CoreNode = {}
     for key, value in schema.items():
-        if not isinstance(value, _HOLDERS) or key in _VALUES:
-            changed[key] = value
-        elif key in _NAMED and isinstance(value, dict):
+        if key in _NAMED and isinstance(value, dict):
             changed[key] = {name: _changed(each, change) for name, each in value.items()}
         else:
-            changed[key] = _changed(value, change)
+            changed[key] = value if key in _VALUES else _changed(value, change)
     return changed
 
 
-def _changed(value: object, change: Callable[[CoreNode], CoreNode]) -> object:
+def _changed(value: object, change: Callable[[CoreNode], object]) -> object:
     if isinstance(value, dict):
         return change(value)
     if isinstance(value, list | tuple):
@@ -229,8 +219,7 @@ def _read(hint: TypeHint, config: ConfigDict) -> CoreNode:
     adapter = TypeAdapter(tuple[(hint,)], config=config)
     # Raises an error that names an undefined name; otherwise does nothing.
     adapter.rebuild()
-    core = cast(CoreNode, adapter.core_schema)
-    return change_root(core, lambda root: root["items_schema"][0])
+    return change_root(cast(CoreNode, adapter.core_schema), lambda root: root["items_schema"][0])
 
 
 def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
@@ -251,13 +240,11 @@ def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
     return {"type": "chain", "steps": [swapped], "ref": schema["ref"]}
 
 
-def _hint(schema: object) -> TypeHint | None:
+def _hint(schema: CoreNode) -> TypeHint | None:
     """Return the hint of this core schema if an adapter may handle it, else None."""
-    if not isinstance(schema, dict):
-        return None
     kind = schema.get("type")
     if kind == "list":
-        item = _hint(schema.get("items_schema"))
+        item = _hint(schema.get("items_schema", {}))
         bounds = Len(schema.get("min_length", 0), schema.get("max_length"))
         return None if item is None else hints.annotate(GenericAlias(list, item), bounds)
     if kind not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
@@ -271,7 +258,7 @@ def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
     function = schema.get("function", {}).get("function")
     code = getattr(getattr(function, "func", function), "__module__", None) or ""
     if chain or code.startswith("pydantic."):
-        hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
+        hint = _hint(schema["steps"][0] if chain else schema.get("schema", {}))
         if adapted(hint) != hint:
             raise TypeError(
                 f"a bound on {hints.without_metadata(hint).__name__} is not supported in a member "

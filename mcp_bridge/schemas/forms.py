@@ -88,8 +88,7 @@ def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
 
 def flat(document: SchemaDocument, schema: Any, seen: frozenset[int] = frozenset()) -> JSONSchema:
     """Return a schema with references resolved, ``const`` as ``enum``, and without null."""
-    known, seen = document.merged(schema, seen)
-    found = dict(known)
+    found, seen = document.merged(schema, seen)
     branches = [each for each in found.get("anyOf", ()) if each != {"type": "null"}]
     if len(branches) == 1:
         del found["anyOf"]

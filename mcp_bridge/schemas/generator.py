@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from typing import Any, Final, cast
 
@@ -20,7 +19,6 @@ _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?"
 _OFFSET: Final = "([Zz]|[+-][0-9]{2}:[0-9]{2})?"
-_NAIVE: Final = f"^{_DAY}[Tt ]{_CLOCK}$"
 _DURATION: Final = "^-?P([0-9]+Y)?([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\\.[0-9]+)?S)?)?$"
 
 
@@ -103,7 +101,7 @@ class SchemaGenerator(GenerateJsonSchema):
         zone = schema.get("tz_constraint")
         result = super().datetime_schema(schema)
         if zone == "naive":
-            return _with_pattern(result, _NAIVE)
+            return _with_pattern(result, f"^{_DAY}[Tt ]{_CLOCK}$")
         is_open = self._of_results and zone is None
         return _with_pattern(result, f"^{_DAY}T{_CLOCK}{_OFFSET}$") if is_open else result
 
@@ -115,16 +113,6 @@ class SchemaGenerator(GenerateJsonSchema):
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
         result = super().timedelta_schema(schema)
         return _with_pattern(result, _DURATION) if self._of_results else result
-
-
-def plain_default(value: Any) -> object:
-    """Return a default as JSON. Raises TypeError for one that needs a serializer."""
-    kind = type(value)
-    if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):
-        return value
-    if kind in (list, tuple, dict) and not value:
-        return {} if kind is dict else []
-    raise TypeError(f"{kind.__name__} needs a serializer")
 
 
 def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:

@@ -84,6 +84,5 @@ def _positions(schema: JSONSchema, path: _Path | None) -> Iterator[tuple[_Path |
     yield path, schema
     for part in subschemas(schema):
         if isinstance(part.schema, Mapping):
-            name = str(part.key)
-            below = None if path is None or part.keyword != "properties" else (*path, name)
+            below = None if path is None or part.keyword != "properties" else (*path, str(part.key))
             yield from _positions(part.schema, below)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Final, cast
 
@@ -11,20 +12,21 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.schemas import signatures
 from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
-from mcp_bridge.schemas.generator import generate, plain_default
+from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import with_bounds
 
 # Keywords that a field's metadata adds to its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
+_SCALARS: Final = (str, int, bool, type(None))
 
 
-# The base of all arguments. A docstring would appear in every input schema.
-class Arguments(BaseModel):
+# The base of all arguments and results. A docstring would appear in every schema.
+class Members(BaseModel):
     model_config = CONFIG
 
 
-_MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
+MODEL: Final = cast(CoreNode, TypeAdapter(Members).core_schema)
 
 
 class _Hint(ReadHint):
@@ -54,7 +56,7 @@ class _Hint(ReadHint):
         self.is_plain = is_plain(root, *self.definitions)
         # An adapter may add text, such as the model that an id belongs to.
         self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
-        whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
+        whole = generate(model_of({"p": field_of(root)}, None, self.definitions), "validation")
         # None if it depends on other parameters.
         self._schema: Any = None if "$defs" in whole else whole["properties"]["p"]
 
@@ -80,7 +82,7 @@ class _Hint(ReadHint):
         texts = self._texts(parameter)
         named = dict.fromkeys(("validation_alias", "serialization_alias"), parameter.name)
         metadata = {"pydantic_js_updates": texts} if texts else {}
-        return {**_field(core), **named, "metadata": metadata}
+        return {**field_of(core), **named, "metadata": metadata}
 
     def property(self, parameter: signatures.Parameter) -> JsonSchemaValue | None:
         """Return the JSON Schema of a parameter, or None if it needs that of all parameters."""
@@ -89,10 +91,10 @@ class _Hint(ReadHint):
             return None
         if not has_default or parameter.default is signatures.ABSENT:
             return {**self._schema, **texts} if texts else self._schema
-        try:
-            return {**self._schema, "default": plain_default(parameter.default), **texts}
-        except TypeError:
-            return None
+        value: Any = parameter.default
+        # Other defaults need a serializer.
+        is_json = type(value) in _SCALARS or (type(value) is float and math.isfinite(value))
+        return {**self._schema, "default": value, **texts} if is_json else None
 
     def _texts(self, parameter: signatures.Parameter) -> dict[str, Any]:
         text, more = parameter.description, self._adapters_text
@@ -151,8 +153,7 @@ class Inputs:
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
-            text = f"pydantic cannot read the hint of {parameter.name!r}: {exception}"
-            self.errors.append(text)
+            self.errors.append(f"pydantic cannot read the hint of {parameter.name!r}: {exception}")
             return _Hint.of(Any)
         found.refuse_paths(f"its parameter {parameter.name!r}")
         return found
@@ -160,7 +161,7 @@ class Inputs:
     def core(self) -> CoreNode:
         """Return pydantic's core schema of all arguments."""
         fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
-        return _model(fields, self._rest, self.definitions)
+        return model_of(fields, self._rest, self.definitions)
 
     def _composed(self) -> JsonSchemaValue | None:
         """Return the schema composed of the hints' schemas, or None if one cannot be composed."""
@@ -179,16 +180,17 @@ class Inputs:
         return {**composed, "required": required} if required else composed
 
 
-def _field(core: CoreNode) -> CoreNode:
+def field_of(core: CoreNode) -> CoreNode:
+    """Return the core schema of a field of a model."""
     return {"type": "model-field", "schema": core}
 
 
-def _model(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
+def model_of(fields: Any, rest: CoreNode | None, definitions: list[CoreNode]) -> CoreNode:
     """Return the core schema of a model with these fields; ``rest`` is that of extra fields."""
-    root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
+    root = {**MODEL, "schema": {**MODEL["schema"], "fields": fields}}
     if rest is not None:
         root["schema"]["extras_schema"] = rest
-        root["config"] = {**_MODEL["config"], "extra_fields_behavior": "allow"}
+        root["config"] = {**MODEL["config"], "extra_fields_behavior": "allow"}
     if not definitions:
         return root
     return {"type": "definitions", "schema": root, "definitions": definitions}

@@ -93,8 +93,7 @@ def with_keys(found: Mapping[Key, object]) -> Mapping[object, object]:
     """Return a dict of the same class with the keys' values. Raises as check_hashes() does."""
     check_hashes([key.value for key in found])
     kind: Any = type(found)
-    result: Mapping[object, object] = kind({key.value: each for key, each in found.items()})
-    return result
+    return kind({key.value: each for key, each in found.items()})  # type: ignore[no-any-return]
 
 
 @contextmanager

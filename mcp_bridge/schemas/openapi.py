@@ -13,17 +13,13 @@ from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
-from mcp_bridge.schemas.walk import MAX_DEPTH, Bundler, TooLarge, strict
+from mcp_bridge.schemas.walk import ANNOTATIONS, MAX_DEPTH, SINGLE, Bundler, TooLarge, strict
 
 Schema = dict[str, Any]
 
 _TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-# Keywords that describe a value without restricting it.
-_ABOUT: Final = frozenset({"title", "description", "default", "deprecated"})
-PLAIN: Final = _ABOUT | {"type", "properties", "required", "additionalProperties"}
-_PARTS: Final = frozenset(
-    {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
-)
+PLAIN: Final = ANNOTATIONS | {"type", "properties", "required", "additionalProperties"}
+_PARTS: Final = SINGLE - {"contentSchema", "unevaluatedItems", "unevaluatedProperties"}
 # Schemas within the bounds are never nested deeper.
 _MAX_LEVELS: Final = 40
 # Chains of references in documents that people write are never longer.
@@ -178,8 +174,7 @@ class Components:
         merged = []
         for each in listed(schema, "allOf"):
             target = self._schema(each)
-            is_short = any(name in gone for name in listed(target, "required"))
-            part = target if is_short else each
+            part = target if any(name in gone for name in listed(target, "required")) else each
             merged.append(self.convert(part, side, gone, level + 1))
         _add_parts(result, merged)
         if schema.get("nullable") is True:
@@ -223,15 +218,14 @@ class Components:
 
     def _convert_reference(self, schema: JSONObject, side: Side, level: int) -> Schema:
         reference = schema["$ref"]
-        target = self.target(reference)
-        if not isinstance(target, Mapping | bool):
+        if not isinstance(self.target(reference), Mapping | bool):
             raise Unmappable(f"it refers to {quoted(str(reference))}, which is not a schema")
         if self.has_bare_references:
             return {"$ref": reference}
         beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
         if schema.get("nullable") is True:
             return {**nullable({"$ref": reference}), **_about_of(beside)}
-        if rest := {key: each for key, each in beside.items() if key not in _ABOUT}:
+        if rest := {key: each for key, each in beside.items() if key not in ANNOTATIONS}:
             return {"allOf": [{"$ref": reference}, rest], **_about_of(beside)}
         return {"$ref": reference, **beside}
 
@@ -344,7 +338,7 @@ def _merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
     others = []
     for part in parts:
         kind = part.get("type", "object" if "properties" in part else None)
-        is_object = kind == "object" or part.keys() <= {*_ABOUT, "required"}
+        is_object = kind == "object" or part.keys() <= {*ANNOTATIONS, "required"}
         if not is_object or part.keys() - PLAIN:
             return None
         for name, each in part.get("properties", {}).items():
@@ -365,12 +359,12 @@ def _merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
 
 def _add_parts(schema: Schema, parts: list[Schema]) -> None:
     """Add the parts of an ``allOf`` to its schema, merged if possible."""
-    own = {key: each for key, each in schema.items() if key not in _ABOUT}
+    own = {key: each for key, each in schema.items() if key not in ANNOTATIONS}
     parts = [each for each in parts if each]
     if not parts:
         return
     whole = {**parts[0], **schema}
-    is_alone = "$ref" not in whole or whole.keys() <= {"$ref", *_ABOUT}
+    is_alone = "$ref" not in whole or whole.keys() <= {"$ref", *ANNOTATIONS}
     if len(parts) == 1 and is_alone and not own.keys() & parts[0].keys():
         schema.update(whole)
         return
@@ -384,7 +378,7 @@ def _add_parts(schema: Schema, parts: list[Schema]) -> None:
 
 def nullable(schema: Schema) -> Schema:
     """Return the schema of the same values or null."""
-    rest = {key: each for key, each in schema.items() if key not in _ABOUT}
+    rest = {key: each for key, each in schema.items() if key not in ANNOTATIONS}
     if "enum" in rest:
         rest["enum"] = [each for each in rest["enum"] if each is not None]
     # An empty schema allows null anyway.
@@ -393,7 +387,7 @@ def nullable(schema: Schema) -> Schema:
 
 def _about_of(schema: JSONSchema) -> Schema:
     """Return the keywords of a schema that do not restrict its values."""
-    return {key: each for key, each in schema.items() if key in _ABOUT}
+    return {key: each for key, each in schema.items() if key in ANNOTATIONS}
 
 
 def _unmatchable(pattern: str) -> str:

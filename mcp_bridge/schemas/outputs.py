@@ -9,18 +9,19 @@ import operator
 from collections import abc, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
+from typing import Annotated, Any, Final, Never, NoReturn, get_args
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
 from mcp_bridge.schemas import core_schemas, hints
-from mcp_bridge.schemas.core_schemas import CoreNode, ReadHint, change_root
+from mcp_bridge.schemas.core_schemas import ReadHint, change_root
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import TypeHint
+from mcp_bridge.schemas.inputs import MODEL, field_of, model_of
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 
@@ -44,12 +45,7 @@ def register_content(predicate: Callable[[TypeHint], bool]) -> None:
     _CONTENT.append(predicate)
 
 
-# The object around a result. A docstring would appear in every output schema.
-class Result(BaseModel):
-    model_config = core_schemas.CONFIG
-
-
-_CORE_CONFIG: Final[CoreConfig] = cast(CoreNode, TypeAdapter(Result).core_schema)["config"]
+_CORE_CONFIG: Final[CoreConfig] = MODEL["config"]
 _ANY: Final = SchemaSerializer(core_schema.tuple_schema([core_schema.any_schema()]), _CORE_CONFIG)
 
 
@@ -115,7 +111,10 @@ class _Result(ReadHint):
 
     def __init__(self, hint: TypeHint) -> None:
         super().__init__(hint)
-        self._whole = _generate(change_root(self.core, _in_wrapper), "serialization")
+        self._wrapped = change_root(
+            self.core, lambda root: model_of({WRAPPER: field_of(root)}, None, [])
+        )
+        self._whole = _generate(self._wrapped, "serialization")
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
         """Return the result's schema and False if it is an object, else its wrapper's and True."""
@@ -138,21 +137,20 @@ class _Result(ReadHint):
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
-        core = change_root(self.core, _in_wrapper)
         # The site's code may read differently than it writes, or have side effects.
         has_own_code = any(
             "serialization" in each
             or each.get("init") is False
             or each.get("computed_fields")
             or str(each.get("type")).startswith("function-")
-            for each in core_schemas.parts(core)
+            for each in core_schemas.parts(self._wrapped)
         )
         # Some types can be serialised but not validated.
         with suppress(PydanticInvalidForJsonSchema):
-            read = {} if has_own_code else _generate(core, "validation")
+            read = {} if has_own_code else _generate(self._wrapped, "validation")
             # pydantic is faster, but works only if results are read as they are written.
             if _comparable(read) == _comparable(self._whole):
-                return strict_validator(core).validate_json
+                return strict_validator(self._wrapped).validate_json
         # Imported here, since only some sites have such results.
         from referencing import Registry
 
@@ -170,15 +168,9 @@ def _comparable(schema: object) -> object:
     return list(map(_comparable, schema)) if isinstance(schema, list) else schema
 
 
-def _in_wrapper(core: CoreNode) -> CoreNode:
-    fields = {"type": "model-fields", "fields": {WRAPPER: {"type": "model-field", "schema": core}}}
-    return {"type": "model", "cls": Result, "schema": fields, "config": _CORE_CONFIG}
-
-
 def _is_content(hint: TypeHint) -> bool:
     """Return whether a hint promises content blocks, which output schemas do not describe."""
-    origin = hints.origin_of(hint)
-    if origin in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
+    if hints.origin_of(hint) in (*hints.UNIONS, list, tuple, abc.Iterable, Annotated):
         return any(_is_content(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult):
         return True

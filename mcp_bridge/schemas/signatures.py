@@ -8,7 +8,6 @@ import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NotRequired, Required, get_args
 
@@ -198,30 +197,19 @@ def _hints(
     """Return the hints that can be resolved, and a sentence for each of the others, by name."""
     inner = _innermost(function)
     names = {**getattr(function, "__globals__", {}), **getattr(inner, "__globals__", {})}
+    # Known only to the function.
+    names |= {each.__name__: each for each in getattr(inner, "__type_params__", ())}
     own: Mapping[str, TypeHint] = getattr(inner, "__annotations__", {})
     inspected = {name: each.annotation for name, each in signature.parameters.items()}
     inspected["return"] = signature.return_annotation
-    # Annotations of an explicit __signature__ that differ from the function's.
-    others = {
-        name: each
-        for name, each in inspected.items()
-        if each is not MISSING and each is not own.get(name) and each != own.get(name)
-    }
+    # Annotations of an explicit __signature__ win over the function's.
+    given = {name: each for name, each in inspected.items() if each is not MISSING}
     hints: dict[str, TypeHint] = {}
     errors: dict[str, str] = {}
-    # If a hint cannot be resolved, it is found below.
-    with suppress(Exception):
-        read = {
-            name: eval(_compiled(each), names) if isinstance(each, str) else each
-            for name, each in own.items()
-        }
-        alone: Any = types.SimpleNamespace(__annotations__=read)
-        # A function's type parameters are known only to the function.
-        alone = inner if getattr(inner, "__type_params__", ()) else alone
-        hints = typing.get_type_hints(alone, globalns=names, include_extras=True)
-    for name, annotation in {**({} if hints else own), **others}.items():
-        alone = type("Alone", (), {"__annotations__": {name: annotation}})
+    for name, annotation in {**own, **given}.items():
         try:
+            read = eval(_compiled(annotation), names) if isinstance(annotation, str) else annotation
+            alone: Any = types.SimpleNamespace(__annotations__={name: read})
             hints.update(typing.get_type_hints(alone, globalns=names, include_extras=True))
         except Exception as exception:
             of = "the return hint" if name == "return" else f"the hint of {name!r}"

@@ -96,10 +96,7 @@ _DATE_TIME: Final = re.compile(
 # its branches.
 _PRICES: Final = {"$ref": 8, "$dynamicRef": 8, "anyOf": 5, "oneOf": 5}
 # Keywords that visit every item or member, even if there is nothing to check.
-_GO_THROUGH: Final = (
-    *("additionalProperties", "contains", "items", "patternProperties", "prefixItems"),
-    *("propertyNames", "unevaluatedItems", "unevaluatedProperties"),
-)
+_GO_THROUGH: Final = walk.FURTHER | walk.ITEMS | {"propertyNames"}
 
 
 class UncheckableError(ValueError):
@@ -228,16 +225,9 @@ def _property_names(validator: Validator, names: object, instance: object, *rest
 
 
 def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: object) -> Errors:
-    if not wanted or not isinstance(instance, list):
-        return
     # Strings, since hashes of numbers can be made to collide.
-    seen: set[str] = set()
-    for item in instance:
-        text = _text_of(item)
-        if text in seen:
-            yield ValidationError("contains an item twice")
-            return
-        seen.add(text)
+    if wanted and isinstance(instance, list) and len(set(map(_text_of, instance))) < len(instance):
+        yield ValidationError("contains an item twice")
 
 
 def _enum(validator: Validator, values: list[Any], instance: object, *rest: object) -> Errors:

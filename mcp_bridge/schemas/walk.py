@@ -13,7 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, chain, count
 from typing import Any, Final, NamedTuple
 
 from pydantic.json_schema import JsonSchemaValue
@@ -38,8 +40,8 @@ IN_PLACE: Final = frozenset(
 )
 REFERENCES: Final = ("$ref", "$dynamicRef")
 # Keywords for unnamed members, and for items.
-_FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
-_ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
+FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
 # The bounds of a schema that is enforced.
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -49,7 +51,7 @@ MOST_READ: Final = 100_000
 DEFS: Final = "#/$defs/"
 _NULL: Final[JsonSchemaValue] = {"type": "null"}
 # Keywords that describe a value without restricting it.
-_ANNOTATIONS: Final = frozenset(
+ANNOTATIONS: Final = frozenset(
     {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -200,12 +202,11 @@ class SchemaDocument:
     @cached_property
     def _resolver(self) -> Any:
         # Imported here, since it takes 2 MB, and few schemas have references.
-        from referencing import Registry
-        from referencing.jsonschema import DRAFT202012
+        from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
         resource = DRAFT202012.create_resource(self.root)
         # An empty registry cannot fetch.
-        registry: Registry[Any] = Registry().with_resource(resource.id() or "", resource)
+        registry = EMPTY_REGISTRY.with_resource(resource.id() or "", resource)
         with suppress(Exception):
             # It may be of an older dialect, whose pointers can still be resolved.
             registry = registry.crawl()
@@ -220,7 +221,7 @@ class SchemaDocument:
 
     def merged(
         self, schema: object, seen: frozenset[int] = frozenset()
-    ) -> tuple[JSONSchema, frozenset[int]]:
+    ) -> tuple[JsonSchemaValue, frozenset[int]]:
         """
         Return a schema merged with the targets of its references, and ``seen`` with their ids.
 
@@ -277,11 +278,11 @@ class SchemaDocument:
 def _below(schema: JSONSchema, key: str | int) -> list[object]:
     """Return the subschemas for a member of that name, or an item at that index."""
     if isinstance(key, int):
-        items = (each for each in subschemas(schema) if each.keyword in _ITEMS)
+        items = (each for each in subschemas(schema) if each.keyword in ITEMS)
         return [each.schema for each in items if each.key in (None, key)]
     if key in schema.get("properties", ()):
         return [schema["properties"][key]]
-    return [each.schema for each in subschemas(schema) if each.keyword in _FURTHER]
+    return [each.schema for each in subschemas(schema) if each.keyword in FURTHER]
 
 
 def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]:
@@ -297,13 +298,14 @@ def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]
             yield keyword, reference, found if is_schema else None
 
 
-def references(schema: object) -> Iterator[str]:
-    """Yield each ``$ref`` in a schema and in its subschemas."""
-    if isinstance(schema, Mapping):
-        if "$ref" in schema:
-            yield schema["$ref"]
-        for part in subschemas(schema):
-            yield from references(part.schema)
+def _within(schema: object) -> Iterator[JSONSchema]:
+    """Yield a schema and its subschemas that are objects; shared parts are yielded each time."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            yield part
+            pending += (each.schema for each in subschemas(part))
 
 
 def strict(schema: JsonSchemaValue) -> JsonSchemaValue:
@@ -342,15 +344,14 @@ def _flat(branches: list[Any]) -> list[Any]:
     """Return the branches of an ``anyOf``, with branches that are only an ``anyOf`` flattened."""
     flat: list[Any] = []
     for each in branches:
-        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
-        flat += each["anyOf"] if nested else [each]
+        flat += each["anyOf"] if isinstance(each, dict) and each.keys() == {"anyOf"} else [each]
     return flat
 
 
 def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Return a schema with several types, or with null as a value, split into branches."""
     kinds, values = schema.get("type"), schema.get("enum")
-    about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    about = {key: value for key, value in schema.items() if key in ANNOTATIONS}
     rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
     takes_null = kinds is None or "null" in kinds
     if values is not None:
@@ -372,15 +373,9 @@ def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 def _excess(schema: JSONSchema) -> str:
     """Return how a schema exceeds the bounds, or ""; shared parts are counted each time."""
-    count, pending = 0, list[object]([schema])
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Mapping):
-            count += 1
-            pending += (each.schema for each in subschemas(part))
-            if count > MAX_SUBSCHEMAS:
-                # First, since shared parts can make the other bounds slow to compute.
-                return f"has more than {MAX_SUBSCHEMAS} subschemas"
+    # First, since shared parts can make the other bounds slow to compute.
+    if any(count >= MAX_SUBSCHEMAS for count, _ in enumerate(_within(schema))):
+        return f"has more than {MAX_SUBSCHEMAS} subschemas"
     return excess(schema)
 
 
@@ -388,6 +383,7 @@ class TooLarge(ValueError):
     """Raised if a schema exceeds the bounds; the text is a predicate."""
 
 
+@dataclass(eq=False)
 class Bundler:
     """
     A converter that replaces references with their definitions, each inlined once.
@@ -396,16 +392,11 @@ class Bundler:
     and may modify it. Results share parts, so they must not be modified.
     """
 
-    def __init__(
-        self,
-        definition: Callable[[str], JSONSchema],
-        finish: Callable[[JsonSchemaValue], JsonSchemaValue] = strict,
-    ) -> None:
-        self._definition = definition
-        self._finish = finish
-        self._names: dict[str, str] = {}
-        self._inlined: dict[str, JsonSchemaValue] = {}
-        self._loops: dict[str, bool] = {}
+    definition: Callable[[str], JSONSchema]
+    finish: Callable[[JsonSchemaValue], JsonSchemaValue] = strict
+    _names: dict[str, str] = field(default_factory=dict)
+    _inlined: dict[str, JsonSchemaValue] = field(default_factory=dict)
+    _loops: dict[str, bool] = field(default_factory=dict)
 
     def inlined(self, schema: JSONSchema) -> JsonSchemaValue:
         """Return a schema whose only ``$defs`` are the recursive definitions."""
@@ -418,21 +409,18 @@ class Bundler:
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
         """Return it inlined, else with all definitions. Raises TooLarge if both are too large."""
-        found, size = [], 0
-        for each in self.reached(schema):
-            found.append(each)
-            size += size_of(self._definition(each))
-            if size > MAX_BYTES:
-                raise TooLarge(f"is larger than {MAX_BYTES} bytes with all its references")
+        sizes = (size_of(self.definition(each)) for each in self.reached(schema))
+        if any(total > MAX_BYTES for total in accumulate(sizes)):
+            raise TooLarge(f"is larger than {MAX_BYTES} bytes with all its references")
         try:
             whole = self.inlined(schema)
             wrong = _excess(whole)
         except RecursionError:
             wrong = "is too deep"
-        if wrong and found:
+        if wrong and (found := sorted(self.reached(schema))):
             named = {
-                self._name(each): self._bundled(self._definition(each), lambda _: True)
-                for each in sorted(found)
+                self._name(each): self._bundled(self.definition(each), lambda _: True)
+                for each in found
             }
             whole = {**self._bundled(schema, lambda _: True), "$defs": named}
             wrong = _excess(whole)
@@ -442,14 +430,14 @@ class Bundler:
 
     def reached(self, schema: JSONSchema) -> Iterator[str]:
         """Yield the references that a schema reaches, directly or through other definitions."""
-        found = dict.fromkeys(references(schema))
-        waiting = list(found)
-        while waiting:
-            each = waiting.pop()
-            yield each
-            new = [one for one in references(self._definition(each)) if one not in found]
-            found |= dict.fromkeys(new)
-            waiting += dict.fromkeys(new)
+        found = set[str]()
+        pending = [schema]
+        while pending:
+            for each in [part["$ref"] for part in _within(pending.pop()) if "$ref" in part]:
+                if each not in found:
+                    found.add(each)
+                    yield each
+                    pending.append(self.definition(each))
 
     def _bundled(self, schema: JSONSchema, is_kept: Callable[[str], bool]) -> JsonSchemaValue:
         result = change_subschemas(schema, lambda part: self._bundled(part, is_kept))
@@ -459,18 +447,17 @@ class Bundler:
                 result = {"$ref": DEFS + self._name(reference), **result}
             else:
                 result = {**self._in_place(reference), **result}
-        return self._finish(result)
+        return self.finish(result)
 
     def _in_place(self, reference: str) -> JsonSchemaValue:
         """Return a definition, inlined."""
         if reference not in self._inlined:
-            target = self._definition(reference)
-            self._inlined[reference] = self._bundled(target, self._is_loop)
+            self._inlined[reference] = self._bundled(self.definition(reference), self._is_loop)
         return self._inlined[reference]
 
     def _is_loop(self, reference: str) -> bool:
         if reference not in self._loops:
-            self._loops[reference] = reference in self.reached(self._definition(reference))
+            self._loops[reference] = reference in self.reached(self.definition(reference))
         return self._loops[reference]
 
     def _name(self, reference: str) -> str:
@@ -479,9 +466,7 @@ class Bundler:
             # pydantic prefixes names with modules if several classes share them.
             last = reference.rpartition("/")[2].rpartition("__")[2]
             last = re.sub(r"[^A-Za-z0-9_.-]+", "_", last) or "root"
-            name, number = last, 1
-            while name in self._names.values():
-                number += 1
-                name = f"{last}{number}"
-            self._names[reference] = name
+            names = chain([last], (f"{last}{number}" for number in count(2)))
+            free = (each for each in names if each not in self._names.values())
+            self._names[reference] = next(free)
         return self._names[reference]

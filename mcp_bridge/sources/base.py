@@ -180,8 +180,7 @@ class OperationSource(Source, Generic[Operation]):
                 raise TypeError(f"{where} must have a mapping of options")
             more = {name: each[name] for name in each if name in self.own}
             rest = {name: each[name] for name in each if name not in self.own}
-            options_of = options_in(where, rest)
-            self.lines.append(Line(pattern=pattern, options=options_of, more=more))
+            self.lines.append(Line(pattern=pattern, options=options_in(where, rest), more=more))
 
     @abstractmethod
     def found(self) -> Iterable[Operation]:
@@ -279,8 +278,7 @@ class OperationSource(Source, Generic[Operation]):
             raise LeftOut("it is excluded by its options or its author")
         if options is not None:
             name = self.name_of(operation, options)
-            is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-            if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
+            if not _NAME.fullmatch(name) or ("." in name and conf.TOOL_NAME_STYLE != "dotted"):
                 raise IllegalName(f"its name {name!r} is refused by clients")
             return self.build(operation, options, name)
         if not self.exposes_all:
@@ -322,14 +320,15 @@ class OperationSource(Source, Generic[Operation]):
         is_foreign = self.is_outside or is_installed(module)
         self.report(warning if is_foreign else error, text, getattr(reason, "hint", hint))
 
-    def note(self, where: str, sentence: str) -> None:
-        """Report a part of a tool that its schemas do not describe."""
-        self.report(
-            "W037",
-            f"{where}: {sentence.rstrip('.')}.",
-            "The tool works without it. Describe it with @extend_schema or @extend_schema_field, "
-            "or set output_schema on the tool.",
-        )
+    def note(self, where: str, sentences: Iterable[str]) -> None:
+        """Report the parts of a tool that its schemas do not describe."""
+        for sentence in sentences:
+            self.report(
+                "W037",
+                f"{where}: {sentence.rstrip('.')}.",
+                "The tool works without it. Describe it with @extend_schema or "
+                "@extend_schema_field, or set output_schema on the tool.",
+            )
 
 
 def is_exposed(function: object, options: ToolOptions) -> bool:

@@ -16,7 +16,7 @@ from mcp_bridge.features import Context
 from mcp_bridge.features.marks import Toolset, options_of, snake_case, toolset_of
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import first_line, is_exposed, is_installed, mend_import
+from mcp_bridge.sources.base import first_line, is_installed, mend_import
 from mcp_bridge.sources.marked import MarkedFunction, MarkedSource
 
 # The module of an app that is searched for tools.
@@ -33,8 +33,7 @@ class FunctionSource(MarkedSource):
 
     def found(self) -> list[MarkedFunction]:
         """Return the marked functions; ``messages`` names modules that cannot be imported."""
-        marked = [each for module in self._modules() for each in self._marked_in(module)]
-        return [each for each in marked if is_exposed(each.function, each.options)]
+        return [each for module in self._modules() for each in self._marked_in(module)]
 
     def no_tools(self) -> tuple[str, str] | None:
         modules = self.options.get("modules")
@@ -74,8 +73,7 @@ class FunctionSource(MarkedSource):
         for value in defined.values():
             if not issubclass(type(value), type):
                 if (options := options_of(value)) is not None:
-                    named = prefix + (options.name or value.__name__)
-                    yield MarkedFunction(named, value, options)
+                    yield MarkedFunction(prefix + (options.name or value.__name__), value, options)
             elif (toolset := toolset_of(value)) is not None:
                 toolsets.append(value)
                 yield from self._methods(value, toolset, prefix)

@@ -193,8 +193,7 @@ class MarkedSource(OperationSource[MarkedFunction]):
                 "The explicit schema is enforced, and the value is passed as it was sent. "
                 "Change the hint to Any, or to one that can be read.",
             )
-        for sentence in operation.notes:
-            self.note(str(operation), sentence)
+        self.note(str(operation), operation.notes)
         return tool
 
 

@@ -10,8 +10,8 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.schemas.openapi import look_up, nested
 from mcp_bridge.schemas.walk import SchemaDocument
-from mcp_bridge.sources.operations.read import look_up
 
 
 def secret_among(names: Iterable[str]) -> str | None:
@@ -56,8 +56,7 @@ def _secret_in(parts: Iterable[Mapping[str, Any]], left_out: str = "") -> str | 
         # A boolean schema lacks keywords.
         (str(name), each if isinstance(each, Mapping) else {})
         for part in parts
-        if isinstance(found := part.get("properties"), Mapping)
-        for name, each in found.items()
+        for name, each in nested(part, "properties").items()
     ]
     members = [(name, each) for name, each in members if each.get(left_out) is not True]
     marked = (name for name, each in members if each.get("format") == "password")

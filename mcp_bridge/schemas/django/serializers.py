@@ -25,7 +25,6 @@ from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import Side, TypeHint, annotate, note
 
 _Kind: TypeAlias = "type[serializers.Serializer[Any]]"
-_Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
 _WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
 _READ: Final[Mapping[type, type]] = {
@@ -96,8 +95,6 @@ def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
 
 def _lookups(field: Any, value: object) -> int:
     """Return the number of list items in a value that are looked up with one query each."""
-    if field.read_only:
-        return 0
     if (child := _child(field)) is None:
         sent = value if isinstance(value, dict) else {}
         return sum(_lookups(each, sent[name]) for name, each in _members(field) if name in sent)
@@ -150,8 +147,7 @@ def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator
         if is_text or key == api_settings.NON_FIELD_ERRORS_KEY:
             yield from _errors(each, path, field)
         else:
-            inner = fields.get(key, getattr(field, "child", None))
-            yield from _errors(each, (*path, key), inner)
+            yield from _errors(each, (*path, key), fields.get(key, getattr(field, "child", None)))
 
 
 def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
@@ -175,8 +171,7 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
         return hints.FILE
     hint = hints.nearest(_WRITTEN, field) or spectacular.inferred_hint(field, direction)
     if hint is None:
-        kind = type(field).__name__
-        raise TypeError(f"the field {field.field_name!r} ({kind}) cannot be JSON")
+        raise TypeError(f"the field {field.field_name!r} ({type(field).__name__}) cannot be JSON")
     blank = not isinstance(field, serializers.CharField) or field.allow_blank
     return hints.with_bounds(hint, field, None if blank else 1)
 
@@ -273,7 +268,7 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
     return shape
 
 
-def _read_value(field: _Field) -> TypeHint:
+def _read_value(field: Any) -> TypeHint:
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
         return typing.get_type_hints(method).get("return", Any)

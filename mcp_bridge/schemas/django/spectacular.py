@@ -119,8 +119,7 @@ def _hint(schema: dict[str, Any], direction: Direction, components: dict[str, An
     validator = SchemaValidator(whole, name)
 
     def conform(value: object) -> object:
-        found = validator.errors(value)
-        if found:
+        if found := validator.errors(value):
             raise hints.validation_error("schema", found)
         return value
 

@@ -23,14 +23,14 @@ from rest_framework.exceptions import APIException
 from mcp_bridge.concurrency.places import drive
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Context, ToolCall
+from mcp_bridge.features import Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.sources.in_process.routes import Route
+from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.answers import Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
-ACCEPT: Final = "application/json, */*;q=0.1"
 # Keys that describe the client's location. Never its Authorization or cookies, which authenticate
 # at the endpoint, nor headers in which a proxy identifies it.
 _META: Final = (
@@ -43,13 +43,11 @@ _META: Final = (
 )
 # Attributes that belong to one request; others, set by middleware, are copied from the client's.
 _OWN: Final = frozenset(
-    (
-        *("GET", "POST", "FILES", "COOKIES", "META", "headers", "environ", "scope"),
-        *("body", "method", "path", "path_info", "script_name", "content_type", "content_params"),
-        *("accepted_types", "accepted_types_by_precedence", "encoding", "resolver_match"),
-        *("user", "auser", "auth", "session", "csrf_processing_done", "csrf_cookie_needs_update"),
-        *("upload_handlers", "mcp_call", "mcp_context"),
-    )
+    {"GET", "POST", "FILES", "COOKIES", "META", "headers", "environ", "scope"}
+    | {"body", "method", "path", "path_info", "script_name", "content_type", "content_params"}
+    | {"accepted_types", "accepted_types_by_precedence", "encoding", "resolver_match"}
+    | {"user", "auser", "auth", "session", "csrf_processing_done", "csrf_cookie_needs_update"}
+    | {"upload_handlers", "mcp_call", "mcp_context"}
 )
 # Exceptions of views that Django answers with status 500, though tools may raise them for callers.
 _UNHANDLED: Final = (APIException, ObjectDoesNotExist, ValidationError)
@@ -130,7 +128,7 @@ class ViewCaller:
     view: Callable[..., Any] | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
     query: str = ""
-    accept: str = ACCEPT
+    accept: str = "application/json, */*;q=0.1"
     callbacks: Collection[object] = ()
 
     @property
@@ -142,6 +140,12 @@ class ViewCaller:
     def invoke(self) -> Callable[[ToolCall], Any]:
         """The function that calls the view: a coroutine function if the view is one."""
         return self._call if self.is_async else lambda call: drive(self._call(call))
+
+    def tool(self, name: str, options: ToolOptions, **others: Any) -> Tool:
+        """Return the tool that calls the view, as operation_tool() does."""
+        # A view may request input through request.mcp_context.
+        others |= {"target": f"{self.method} {self.route.target}", "may_elicit": True}
+        return operation_tool(name, self.mapped, options, invoke=self.invoke, **others)
 
     async def _call(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)
@@ -188,7 +192,7 @@ class ViewCaller:
 
     async def _body(self, response: Any) -> bytes:
         """Return the body of a response. Raises ToolError if it cannot be sent."""
-        left, parts = conf.MAX_RESULT_BYTES, list[bytes]()
+        most, body = conf.MAX_RESULT_BYTES, bytearray()
         try:
             if not response.streaming:
                 return bytes(response.content)
@@ -196,12 +200,10 @@ class ViewCaller:
             if isinstance(content, AsyncIterable) and not self.is_async:
                 raise ToolError("This view streams its response, which is not supported here.")
             async for part in content if isinstance(content, AsyncIterable) else _each(content):
-                left -= len(part)
-                if left < 0:
-                    limit = conf.MAX_RESULT_BYTES
-                    raise ToolError(f"The answer has more than the {limit} bytes that can be sent.")
-                parts.append(part)
-            return b"".join(parts)
+                body += part
+                if len(body) > most:
+                    raise ToolError(f"The answer has more than the {most} bytes that can be sent.")
+            return bytes(body)
         finally:
             # close() would send request_finished, and Django would close the caller's connections.
             closers: list[Callable[[], object]] = getattr(response, "_resource_closers", [])

@@ -21,7 +21,7 @@ from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.base import LeftOut, OperationSource
 from mcp_bridge.sources.in_process.calls import InProcessRequest, ViewCaller
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
-from mcp_bridge.sources.marked import location, operation_tool
+from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.secrets import member_names, refuse_secret_answers
@@ -150,22 +150,16 @@ class NinjaSource(OperationSource[Endpoint]):
 
     def build(self, operation: Endpoint, options: ToolOptions, name: str) -> Tool:
         mapped = APIDocument(operation.operation.api, "").map(operation, self._has_output)
-        for sentence in mapped.notes:
-            self.note(self.where(operation), sentence)
+        self.note(self.where(operation), mapped.notes)
         function = operation.operation.view_func
         asked = [*operation.operation.auth_callbacks, *filter(None, [self._auth])]
-        return operation_tool(
+        return self._caller(operation, mapped).tool(
             name,
-            mapped,
             options,
-            invoke=self._caller(operation, mapped).invoke,
             hints=mapped.annotations,
             access=self._access(operation.operation, options),
             conditions=tuple(_LIMITED.get(type(each), (dotted_name(each),))[0] for each in asked),
-            target=f"{operation.method} {operation.route.target}",
             non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
-            # A view may request input through request.mcp_context.
-            may_elicit=True,
             source=location(function),
             function=dotted_name(function),
             code=getattr(inspect.unwrap(function), "__code__", None),

@@ -15,7 +15,7 @@ from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
 from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.operations.mapping import MappedOperation
-from mcp_bridge.sources.operations.values import json_text
+from mcp_bridge.sources.operations.values import JSON_TYPE, json_text
 
 # Python codecs that are not character sets: they raise, take quadratic time, or return lone
 # surrogates, which JSON cannot contain.
@@ -24,7 +24,6 @@ _NO_CHARSETS: Final = frozenset(
 )
 # Whitespace outside strings. Possessive quantifiers avoid backtracking into strings.
 _SPACE: Final = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]+', re.DOTALL)
-_IS_JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json")
 _IS_TEXT: Final = re.compile(r"text/.*|application/(.*\+)?(xml|yaml|x-yaml|javascript)")
 # Members of an error that describe it, best first (RFC 9457; DRF; many others).
 _SAYING: Final = ("detail", "message", "error_description", "error", "title")
@@ -78,7 +77,7 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
         return CallToolResult(content=[TextContent(f"Done ({answer.reason}).")])
     media_type = answer.media_type
     is_bare = not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
-    if is_bare or _IS_JSON.fullmatch(media_type):
+    if is_bare or JSON_TYPE.fullmatch(media_type):
         return _read_json(answer)
     contents = [each.get("content") for each in mapped.operation.responses.values()]
     is_promised = any(isinstance(each, Mapping) and "text/html" in each for each in contents)
@@ -97,7 +96,7 @@ def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
         later = LATER if mapped.annotations.get("readOnlyHint", False) else MAYBE
         return ToolError(f"The service failed ({answer.reason}). {later}")
     data: object = None
-    if _IS_JSON.fullmatch(answer.media_type):
+    if JSON_TYPE.fullmatch(answer.media_type):
         with suppress(ProtocolError):
             data = jsonrpc.decode(answer.body)
     if answer.status in (400, 422):
@@ -135,13 +134,9 @@ def _read_json(answer: Answer) -> CallToolResult:
 def _said(data: Any) -> str | None:
     """Return the text of an error from one of the usual members, or None."""
     if isinstance(data, str):
-        return data or None
-    for name in _SAYING if isinstance(data, dict) else ():
-        found = data.get(name)
-        found = _said(found) if isinstance(found, dict) else found
-        if isinstance(found, str) and found.strip():
-            return found.strip()
-    return None
+        return data.strip() or None
+    found = (_said(data.get(name)) for name in _SAYING if isinstance(data, dict))
+    return next(filter(None, found), None)
 
 
 def _told(data: object) -> Iterator[_Told]:

@@ -87,11 +87,10 @@ class MappedOperation:
         if body is not None and location in ("body", None):
             if body.whole is not None:
                 return pointer((body.whole, *parts))
-            arguments = {name: argument for argument, name in body.members.items()}
             # Some frameworks prepend the name of the parameter that takes the body.
             for tail in (parts, parts[1:]):
-                if tail and str(tail[0]) in arguments:
-                    return pointer((arguments[str(tail[0])], *tail[1:]))
+                if tail and str(tail[0]) in body.members:
+                    return pointer((body.members[str(tail[0])], *tail[1:]))
         for each in self.parameters:
             if parts and location in (each.location, None) and each.name == str(parts[0]):
                 return pointer((each.argument, *parts[1:]))
@@ -125,13 +124,12 @@ def map_operation(
         raise Unmappable(f"it is not a valid OpenAPI operation: {why!r}") from why
     summary, description = operation.summary, operation.description
     starts = description.casefold().startswith(summary.casefold().rstrip(". "))
-    told = description if starts else "\n\n".join(filter(None, (summary, description)))
     return MappedOperation(
         operation=operation,
         input_schema=closed,
         output_schema=output,
         title=summary if 0 < len(summary) <= _MAX_TITLE else None,
-        description=told,
+        description=description if starts else "\n\n".join(filter(None, (summary, description))),
         annotations=HINTS.get(operation.method, {}),
         meta={TAGS_KEY: list(operation.tags)} if operation.tags else None,
         notes=tuple(dict.fromkeys((*mapping.notes, *document.notes))),
@@ -176,7 +174,7 @@ class _Mapping:
         files = {name for name, each in roots.items() if is_multipart and values.is_file(each)}
         for name, each in members.items() if whole is None else ():
             argument = self._add(name, each, name in wanted)
-            names[argument] = name
+            names[name] = argument
             if name in files:
                 self._tell_file(argument)
                 if roots[name].get("type") != "array":
@@ -222,19 +220,15 @@ class _Mapping:
     def read_parameters(self) -> None:
         """Read the parameters of the path, the query string and the headers."""
         template = self.operation.path
-        described = set()
         order = ("path", "query", "header")
         found = [each for each in self.operation.parameters if self._is_read(each)]
         for data in sorted(found, key=lambda each: order.index(each["in"])):
             name, location = str(data["name"]), str(data["in"])
-            if location == "path":
-                if f"{{{name}}}" not in template:
-                    self.notes.append(f"The parameter {quoted(name)} is not in the path.")
-                    continue
-                described.add(name)
+            if location == "path" and f"{{{name}}}" not in template:
+                self.notes.append(f"The parameter {quoted(name)} is not in the path.")
+                continue
             content = nested(data, "content")
-            media = nested(content, next(iter(content), ""))
-            schema = data.get("schema", media.get("schema"))
+            schema = data.get("schema", nested(content, next(iter(content), "")).get("schema"))
             converted = self.document.member(name, schema, Side.INPUT)
             text = data.get("description")
             if isinstance(text, str) and text.strip():
@@ -244,6 +238,7 @@ class _Mapping:
             is_required = data.get("required") is True or location == "path"
             argument = self._add(name, converted, is_required, location)
             self.parameters.append(Parameter.read(data, argument))
+        described = {each.name for each in self.parameters if each.location == "path"}
         for name in re.findall(r"\{([^}]*)", template):
             if name not in described:
                 raise Unmappable(f"its path has {{{name}}}, which is not described")
@@ -278,8 +273,7 @@ class _Mapping:
             if kind is None:
                 return None
             if kind != "object":
-                properties = {"result": schema}
-                root = {"type": "object", "properties": properties, "required": ["result"]}
+                root = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
             return self.document.within_bounds(root, Side.OUTPUT, "its output schema")
         except Unmappable as why:
             self.notes.append(f"It lacks an output schema: {why}.")
@@ -320,9 +314,8 @@ class _Mapping:
     def _object(self, schema: JSONSchema) -> JSONSchema | None:
         """Return the root of a body that is a plain object, or None."""
         root = self._root(schema)
-        if root.get("type", "object" if "properties" in root else None) != "object":
-            return None
-        if root.keys() - PLAIN:
+        kind = root.get("type", "object" if "properties" in root else None)
+        if kind != "object" or root.keys() - PLAIN:
             return None
         # Members of arbitrary names cannot be mixed with parameters.
         others = root.get("additionalProperties")

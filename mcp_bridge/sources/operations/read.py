@@ -13,7 +13,6 @@ from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import quoted
 from mcp_bridge.schemas.openapi import Components, listed
 from mcp_bridge.schemas.openapi import Unmappable as Unmappable
-from mcp_bridge.schemas.openapi import look_up as look_up
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_NAME: Final = 64
@@ -71,7 +70,7 @@ class Document(Components):
 
     @cached_property
     def _operations(self) -> dict[tuple[str, str], Operation]:
-        found = {}
+        found: dict[tuple[str, str], Operation] = {}
         for path, entry in self.data.get("paths", {}).items():
             if str(path).startswith("x-"):
                 continue
@@ -80,9 +79,8 @@ class Document(Components):
             except Unmappable as why:
                 self.errors.append(f"The path {quoted(str(path))} cannot be read: {why}.")
                 continue
-            for method in METHODS:
-                if method in item:
-                    found[method, path] = self._read(method, path, item)
+            methods = (each for each in METHODS if each in item)
+            found |= {(each, path): self._read(each, path, item) for each in methods}
         return found
 
     def _read(self, method: str, path: str, item: JSONObject) -> Operation:
@@ -96,7 +94,6 @@ class Document(Components):
             for each in (*listed(item, "parameters"), *listed(data, "parameters")):
                 parameter = self.resolve(each)
                 parameters[parameter.get("in"), parameter.get("name")] = parameter
-            body = self.resolve(data["requestBody"]) if data.get("requestBody") else None
             return Operation(
                 method=method,
                 path=path,
@@ -106,7 +103,7 @@ class Document(Components):
                 tags=tuple(each for each in listed(data, "tags") if isinstance(each, str)),
                 deprecated=data.get("deprecated") is True,
                 parameters=tuple(parameters.values()),
-                body=body,
+                body=self.resolve(data["requestBody"]) if data.get("requestBody") else None,
                 responses={
                     str(status): self.resolve(each)
                     for status, each in (data.get("responses") or {}).items()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import mimetypes
 import re
 import secrets
@@ -39,7 +37,7 @@ _WAYS: Final = {
     _MULTIPART: "multipart",
     "application/octet-stream": "bytes",
 }
-_JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json", re.IGNORECASE)
+JSON_TYPE: Final = re.compile(r"[^/]+/([^/]+\+)?json", re.IGNORECASE)
 # Only spaces before a parameter: it goes into a header, which a line break would end.
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; *[\w-]+=[\w.+-]+)*", re.ASCII)
 Place = tuple[str | int, ...]
@@ -115,7 +113,7 @@ class Body:
     """
     A body and its arguments.
 
-    ``members`` are the names of its members by argument; alternatively, ``whole`` is the argument
+    ``members`` are its arguments by member; alternatively, ``whole`` is the argument
     for the entire body. ``files`` are the members that are files, and ``filenames`` the arguments
     with their names, by argument. ``objects`` are the members that are objects or null. Nested
     values in forms are named as in OpenAPI, or as DRF reads them (``is_dotted``: ``address.city``,
@@ -139,7 +137,7 @@ class Body:
         whole = self.whole
         if whole is None:
             members = self.members.items()
-            value: Any = {name: arguments[each] for each, name in members if each in arguments}
+            value: Any = {name: arguments[each] for name, each in members if each in arguments}
             is_given = bool(value) or self.is_required
         else:
             value, is_given = arguments.get(whole), whole in arguments
@@ -158,7 +156,7 @@ class Body:
             return content, own or media.content_type
         if not isinstance(value, Mapping):
             raise _refusal((whole or "",), "must be an object")
-        places: dict[str, Place] = {name: (argument,) for argument, name in self.members.items()}
+        places: dict[str, Place] = {name: (argument,) for name, argument in self.members.items()}
         if whole is not None:
             places = {name: (whole, name) for name in value}
         if media.kind == "form":
@@ -196,7 +194,7 @@ class Body:
     ) -> Iterator[tuple[str, str]]:
         """Yield the names and texts of a nested value in DRF's notation."""
         plain = re.sub(r"\[\d+\]", ".", name).rstrip(".")
-        if _JSON.fullmatch(str(self._encoding(plain).get("contentType"))):
+        if JSON_TYPE.fullmatch(str(self._encoding(plain).get("contentType"))):
             yield name, json_text(value)
         elif isinstance(value, Mapping) and value:
             for key, each in value.items():
@@ -231,7 +229,7 @@ class Body:
             return
         own = str(self._encoding(name).get("contentType", "")).partition(",")[0].strip()
         own = own if _MEDIA_TYPE.fullmatch(own) else ""
-        is_json = bool(_JSON.fullmatch(own)) or name in self.objects
+        is_json = bool(JSON_TYPE.fullmatch(own)) or name in self.objects
         listed = value if isinstance(value, list) and not is_json else [value]
         if not listed:
             _refuse_lost(listed, place)
@@ -251,7 +249,7 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
     plain = {name: name.partition(";")[0].strip().lower() for name in types}
     named = {kind: types[name] for name, kind in reversed(plain.items())}
     ranks = ("application/json", "application/merge-patch+json")
-    found = [name for name in types if _JSON.fullmatch(plain[name])]
+    found = [name for name in types if JSON_TYPE.fullmatch(plain[name])]
     anything = [types[name] for name in types if plain[name] in ("*/*", "application/*")]
     as_json = Media("json", "application/json", anything[0]) if anything else None
     if found:
@@ -301,14 +299,14 @@ def read_file(value: object, place: Place) -> tuple[bytes, str]:
         text = unquote(text)
     try:
         return base64.b64decode("".join(text.split()), validate=True), media_type
-    except (binascii.Error, ValueError):
+    except ValueError:
         advice = "" if media_type else "; URLs other than data: are not opened"
         raise _refusal(place, f"is not valid base64{advice}") from None
 
 
 def json_text(value: object) -> str:
     """Return a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return encode(value).decode()
 
 
 def escape(text: str) -> str:

@@ -30,10 +30,8 @@ _OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourc
 _OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
 # Attributes and headers about how a request was authenticated, which a tool's request lacks.
 _AUTHENTICATOR: Final = frozenset(
-    (
-        *("successful_authenticator", "_authenticator", "authenticators"),
-        *("Authorization", "authorization", "HTTP_AUTHORIZATION"),
-    )
+    {"successful_authenticator", "_authenticator", "authenticators"}
+    | {"Authorization", "authorization", "HTTP_AUTHORIZATION"}
 )
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose code is known and need not be inspected.
@@ -69,8 +67,7 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
         predicate = partial(_lets_in, endpoint, guarded=not options.scopes)
     asked = (each for each in needs if each not in (_USER, *_PREDICATES))
     needed = tuple(dict.fromkeys((*options.permissions, *asked)))
-    public = options.public and not (needs or scopes)
-    return AccessRule.of(public, needed, predicate, None, scopes)
+    return AccessRule.of(options.public and not (needs or scopes), needed, predicate, None, scopes)
 
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
@@ -111,8 +108,7 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
 
 def conditions(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the names of a view's permissions and of the methods that override them."""
-    kind = endpoint.route.kind
-    own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
+    own = [getattr(endpoint.route.kind, name) for name in ("get_permissions", "check_permissions")]
     named = (dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS)
     return (*map(_words, _permissions(endpoint)), *named)
 
@@ -194,8 +190,7 @@ def make_view(endpoint: Endpoint, request: InProcessRequest | None = None) -> An
     """Return the view of an endpoint in the state before its checks, without arguments."""
     route = endpoint.route
     if request is None:
-        nobody = Context(user=AnonymousUser())
-        request = InProcessRequest(nobody, endpoint.method, route.template)
+        request = InProcessRequest(Context(user=AnonymousUser()), endpoint.method, route.template)
     view: Any = route.kind(**route.initkwargs)
     view.args, view.kwargs, view.format_kwarg = (), {}, None
     if route.actions is not None:
@@ -304,8 +299,7 @@ def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
     log_in(endpoint, request, guarded=guarded)
     try:
         view = make_view(endpoint, request)
-        version = version_of(endpoint, None)
-        view.request.version = None if version is None else version.value
+        view.request.version = version_of(endpoint, None).value
         view.check_permissions(view.request)
     except _REFUSED:
         return False

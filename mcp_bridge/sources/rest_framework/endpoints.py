@@ -26,10 +26,8 @@ from mcp_bridge.sources.operations.mapping import HINTS
 
 # Apps whose views create, change or return secrets: they are never offered automatically.
 NEVER: Final = frozenset(
-    (
-        *("allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"),
-        *("rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"),
-    )
+    {"allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"}
+    | {"rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"}
 )
 
 # Methods that are not operations.
@@ -89,12 +87,9 @@ class Endpoint:
     @property
     def function(self) -> Callable[..., Any]:
         """The handler, or the function inside ``@api_view``."""
-        function = self.handler
-        if self.is_function_view:
-            for cell in function.__closure__ or ():
-                if callable(cell.cell_contents):
-                    function = cell.cell_contents
-        return function  # type: ignore[no-any-return]
+        cells = self.handler.__closure__ if self.is_function_view else None
+        inside = [each.cell_contents for each in cells or () if callable(each.cell_contents)]
+        return inside[-1] if inside else self.handler  # type: ignore[no-any-return]
 
     @property
     def is_function_view(self) -> bool:
@@ -111,8 +106,7 @@ class Endpoint:
     def place(self) -> str:
         """The dotted path of the class, or of a function view's function."""
         kind = self.route.kind
-        name = kind.__name__ if self.is_function_view else kind.__qualname__
-        return f"{kind.__module__}.{name}"
+        return f"{kind.__module__}.{kind.__name__ if self.is_function_view else kind.__qualname__}"
 
     @property
     def path(self) -> str:
@@ -174,8 +168,7 @@ class Endpoint:
     @property
     def model(self) -> Any:
         """The model of the view's queryset, without evaluating it; None if unknown."""
-        kind = self.route.kind
-        queryset = self.route.initkwargs.get("queryset", getattr(kind, "queryset", None))
+        queryset = self.route.initkwargs.get("queryset", getattr(self.route.kind, "queryset", None))
         return getattr(queryset, "model", None)
 
     @property
@@ -186,8 +179,7 @@ class Endpoint:
         except Exception:
             # The view's own code may need a real request.
             return False
-        types = [str(each.media_type).partition(";")[0] for each in found]
-        return set(types) == {"text/html"}
+        return {str(each.media_type).partition(";")[0] for each in found} == {"text/html"}
 
     def about(self, text: str) -> str:
         """Return a description of a framework action, from the class's text or its model."""
@@ -231,18 +223,18 @@ def endpoints(route: Route) -> list[Endpoint]:
 
 
 class Version(NamedTuple):
-    """The API version of a tool, and the arguments for a ViewCaller to send it."""
+    """The API version of a tool, or None, and the arguments for a ViewCaller to send it."""
 
-    value: str
+    value: str | None
     sent: Mapping[str, Any]
 
 
-def version_of(endpoint: Endpoint, wanted: str | None) -> Version | None:
+def version_of(endpoint: Endpoint, wanted: str | None) -> Version:
     """Return the API version for the tool of a versioned view: the wanted one, or a default."""
     route = endpoint.route
     kind = route.initkwargs.get("versioning_class", route.kind.versioning_class)
     if kind is None:
-        return None
+        return Version(None, {})
     scheme, name = kind(), kind.version_param
     value = wanted
     if issubclass(kind, versioning.NamespaceVersioning):
@@ -252,7 +244,7 @@ def version_of(endpoint: Endpoint, wanted: str | None) -> Version | None:
     elif wanted is None or not scheme.is_allowed_version(wanted):
         value = kind.default_version or next(iter(kind.allowed_versions or ()), None)
     if value is None:
-        return None
+        return Version(None, {})
     sent: dict[str, Any] = {}
     if issubclass(kind, versioning.URLPathVersioning) and name in route.parameters:
         sent = {"fixed": {name: str(value)}}

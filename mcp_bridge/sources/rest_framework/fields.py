@@ -168,8 +168,7 @@ def tell_json(operation: dict[str, Any], schema: Any) -> None:
     """Mark form members that are JSON text, from JSONFields."""
     content = operation.get("requestBody", {}).get("content", {})
     forms = [content[each] for each in _FORMS if each in content]
-    names = list(_json_members(_instance(schema.get_request_serializer()))) if forms else ()
-    for name in names:
+    for name in _json_members(_instance(schema.get_request_serializer())) if forms else ():
         for form in forms:
             form.setdefault("encoding", {}).setdefault(name, {"contentType": "application/json"})
 

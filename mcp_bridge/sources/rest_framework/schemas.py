@@ -23,7 +23,6 @@ from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.base import LeftOut, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
-from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
@@ -54,7 +53,7 @@ class Description:
     operation: dict[str, Any]
     components: dict[str, Any]
     mapped: MappedOperation
-    version: Version | None
+    version: Version
     corrected: Corrections
     warnings: list[str]
 
@@ -84,7 +83,7 @@ class Builder(SchemaGenerator):
 
     def tool(self, name: str, options: ToolOptions, description: Description) -> Tool:
         """Return the tool of an endpoint. Raises Unmappable and ValueError."""
-        endpoint, version = description.endpoint, description.version
+        endpoint = description.endpoint
         caller = ViewCaller(
             route=endpoint.route,
             method=endpoint.method,
@@ -92,21 +91,16 @@ class Builder(SchemaGenerator):
             urlconf=self._options.get("urlconf"),
             prepare=partial(log_in, endpoint, guarded=not options.scopes),
             callbacks=self._callbacks,
-            **({} if version is None else version.sent),
+            **description.version.sent,
         )
-        return operation_tool(
+        return caller.tool(
             name,
-            description.mapped,
             options,
-            invoke=caller.invoke,
             hints=endpoint.hints,
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
             conditions=conditions(endpoint),
-            target=f"{endpoint.method} {endpoint.route.target}",
             # Django offers no public API to read transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
-            # A view may request input through request.mcp_context.
-            may_elicit=True,
             source=endpoint.source,
             function=endpoint.path,
         )
@@ -206,13 +200,13 @@ class Builder(SchemaGenerator):
             found.append((named, names) if is_clear else (path, {}))
         return *found[0], found[1][1]
 
-    def _view(self, endpoint: Endpoint) -> tuple[Any, str, Version | None]:
+    def _view(self, endpoint: Endpoint) -> tuple[Any, str, Version]:
         """Return the view of an endpoint with a request, its path and its version."""
         route, version = endpoint.route, version_of(endpoint, self._options.get("version"))
         view, path = self.create_view(route.view, endpoint.method), route.template
         view.request = spectacular_settings.GET_MOCK_REQUEST(endpoint.method, path, view, None)
         view.request._request.resolver_match = route.match()
-        if version is not None:
+        if version.value is not None:
             view.request.version = version.value
             view.request.versioning_scheme = view.versioning_class()
             if version.sent.keys() & {"fixed", "accept"}:
@@ -285,13 +279,10 @@ def _has_own_serializer(view: Any) -> bool:
 
 def _given(schema: Any, name: str) -> Any:
     """Return an argument of the ``@extend_schema`` that created a schema class, or None."""
-    for kind in _extensions(schema.__class__):
-        for method in vars(kind).values():
-            if inspect.isfunction(method):
-                value = inspect.getclosurevars(method).nonlocals.get(name, empty)
-                if value is not empty:
-                    return value
-    return None
+    members = (each for kind in _extensions(schema.__class__) for each in vars(kind).values())
+    methods = filter(inspect.isfunction, members)
+    values = (inspect.getclosurevars(each).nonlocals.get(name, empty) for each in methods)
+    return next((each for each in values if each is not empty), None)
 
 
 def _extensions(kind: type) -> list[type]:

@@ -30,11 +30,6 @@ class Selected:
     prefixes: tuple[str, ...]
     is_named: bool
 
-    @property
-    def options(self) -> ToolOptions | None:
-        """The options of all layers; None without any. Raises ValueError if two conflict."""
-        return reduce(ToolOptions.under, self.layers) if self.layers else None
-
     def __str__(self) -> str:
         return str(self.endpoint)
 
@@ -162,7 +157,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         )
 
     def options_of(self, operation: Selected) -> ToolOptions | None:
-        return operation.options
+        return reduce(ToolOptions.under, operation.layers) if operation.layers else None
 
     def name_of(self, operation: Selected, options: ToolOptions) -> str:
         endpoint, name = operation.endpoint, options.name
@@ -179,16 +174,14 @@ class RESTFrameworkSource(OperationSource[Selected]):
     def build(self, operation: Selected, options: ToolOptions, name: str) -> Tool:
         endpoint = operation.endpoint
         try:
-            is_named = operation.is_named
-            description = self._builder.describe(endpoint, options, is_named=is_named)
+            description = self._builder.describe(endpoint, options, is_named=operation.is_named)
         except LeftOut as exception:
             if operation.is_named:
                 raise ValueError(str(exception)) from exception
             raise
         tool = self._builder.tool(name, options, description)
         where = f"{name} ({endpoint})"
-        for sentence in description.notes:
-            self.note(where, sentence)
+        self.note(where, description.notes)
         is_unknown = any("unable to guess serializer" in each for each in description.warnings)
         has_body = endpoint.method in ("POST", "PUT", "PATCH")
         if is_unknown and has_body and description.mapped.body is None:
