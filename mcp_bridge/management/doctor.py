@@ -144,21 +144,14 @@ class Endpoint:
         sent = {"User-Agent": f"mcp_doctor/{mcp_bridge.__version__}", **headers}
         if self.url is not None:
             return _fetch(Request(address, body or None, sent, method=verb), self.timeout)
-        http = MCPClient(user=user, path=address).http
+        client = MCPClient(user=user, path=address)
         # If another page answers, it refuses a POST without a CSRF token.
-        http.handler.enforce_csrf_checks = True
+        client.http.handler.enforce_csrf_checks = True
         disabled = logging.root.manager.disable
         # Refusals are expected here, and failures become findings.
         logging.disable()
         try:
-            response = http.generic(
-                verb,
-                address,
-                body,  # type: ignore[arg-type]
-                content_type=sent.pop("Content-Type", ""),
-                secure=settings.SECURE_SSL_REDIRECT,
-                headers=sent,
-            )
+            response = client.send(body, {"Content-Type": None, **sent}, verb=verb)
         except Exception as raised:
             line = own_line(raised)
             raise Unreachable(
