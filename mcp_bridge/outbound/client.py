@@ -13,7 +13,7 @@ import os
 import socket
 import ssl
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from threading import Lock
 from time import monotonic
@@ -57,9 +57,9 @@ class Outbound:
     A client for one server, such as ``https://billing.example.internal/v2``.
 
     ``timeout`` is the total time of a call in seconds, ``max_bytes`` the longest response.
-    ``allows`` decides whether an address may be used. The threads of a process share a pool of
-    connections. ``ca_file`` has the CA certificates to trust instead of the system's. Raises
-    ValueError for an invalid server URL, and OSError if the file cannot be read.
+    The threads of a process share a pool of connections. ``ca_file`` has the CA certificates to
+    trust instead of the system's. Raises ValueError for an invalid server URL, and OSError if the
+    file cannot be read.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class Outbound:
         timeout: float,
         max_bytes: int,
         ca_file: str | None = None,
-        allows: Callable[[str], bool] = is_host,
     ) -> None:
         parts = urlsplit(server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -86,7 +85,7 @@ class Outbound:
         self.max_bytes = max_bytes
         is_secure = parts.scheme == "https"
         self._context = ssl.create_default_context(cafile=ca_file) if is_secure else None
-        self._backend = _JudgingBackend(allows)
+        self._backend = _JudgingBackend()
         self._pool: tuple[int, httpcore2.ConnectionPool] | None = None
         self._lock = Lock()
 
@@ -176,10 +175,9 @@ class Outbound:
 
 
 class _JudgingBackend(httpcore2.NetworkBackend):
-    """A backend that connects only to allowed addresses and enforces the call's deadline."""
+    """A backend that connects only to hosts (``is_host``) and enforces the call's deadline."""
 
-    def __init__(self, allows: Callable[[str], bool]) -> None:
-        self.allows = allows
+    def __init__(self) -> None:
         self.inner = httpcore2.SyncBackend()
 
     def connect_tcp(
@@ -196,7 +194,7 @@ class _JudgingBackend(httpcore2.NetworkBackend):
         except (OSError, UnicodeError) as why:
             raise httpcore2.ConnectError(f"The host {host} cannot be resolved: {why}") from why
         addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-        refused = [each for each in addresses if not self.allows(each)]
+        refused = [each for each in addresses if not is_host(each)]
         if refused:
             raise httpcore2.ConnectError(f"{host} resolves to {refused[0]}, which is not allowed")
         error: Exception = httpcore2.ConnectError(f"{host} does not have an address")
