@@ -119,16 +119,15 @@ class Writer:
         return using, KEPT if self.is_held_up or writes_alone else LIMIT
 
     def leave(self, record: Record) -> bool:
-        """Queue a record if it may wait and there is room; return whether it was queued."""
+        """
+        Queue a record and return True; False if the caller must write it.
+
+        That is if it may not wait, if too many are waiting, or if the process ends.
+        """
         room = self.room()
-        return room is not None and self.put(record, *room)
-
-    def put(self, record: Record, using: str, most: int) -> bool:
-        """
-        Queue a record for a database and return True; False if the caller must write it.
-
-        That is if ``most`` are waiting, or the process ends.
-        """
+        if room is None:
+            return False
+        using, most = room
         with self._changed:
             if len(self._waiting) >= most or self._has_ended or not self._has_thread():
                 return False
