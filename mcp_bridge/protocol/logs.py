@@ -6,15 +6,10 @@ import logging
 import sys
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    _Adapter: TypeAlias = logging.LoggerAdapter[logging.Logger]
-else:
-    _Adapter = logging.LoggerAdapter
+from typing import Any
 
 
-class RobustLogger(_Adapter):
+class RobustLogger(logging.LoggerAdapter[logging.Logger]):
     """
     A logger that never raises, so that a failing handler or filter cannot change a response.
 
