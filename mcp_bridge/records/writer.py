@@ -86,8 +86,6 @@ class Writer:
         self._waiting: list[tuple[str, Record]] = []
         # The records being written.
         self._taken: list[tuple[str, Record]] = []
-        # The databases of the waiting records and those being written.
-        self._databases: set[str] = set()
         self._thread: threading.Thread | None = None
         self.is_running = False
         self._is_writing = self._has_ended = False
@@ -132,7 +130,6 @@ class Writer:
             if len(self._waiting) >= most or self._has_ended or not self._has_thread():
                 return False
             self._waiting.append((using, record))
-            self._databases.add(using)
             if len(self._waiting) in (1, BATCH):
                 self._changed.notify_all()
         return True
@@ -147,9 +144,10 @@ class Writer:
         """
         if not self.is_running:
             return
-        for connection in connections.all(initialized_only=True):
-            is_open = connection.alias in self._databases and connection.in_atomic_block
-            if is_open and connection.vendor == "sqlite":
+        with self._changed:
+            databases = {using for using, _ in self._taken + self._waiting}
+        for each in connections.all(initialized_only=True):
+            if each.alias in databases and each.in_atomic_block and each.vendor == "sqlite":
                 return
         with self._changed:
             thread = self._thread
@@ -223,7 +221,6 @@ class Writer:
             with self._changed:
                 self._waiting[:0] = kept
                 self._taken, self._is_writing = [], False
-                self._databases = {using for using, _ in self._waiting}
                 self._answered = asked or self._answered
                 self._changed.notify_all()
 
