@@ -94,12 +94,10 @@ def typed_checker(
         body = _written(arguments)
         if validator is not None:
             _check_schema(validator, arguments)
-        errors = []
-        if inputs.hidden:
-            errors = [
-                _error((name,), "extra_forbidden", "is filled by the server; leave it out")
-                for name in sorted(inputs.hidden & arguments.keys())
-            ]
+        errors = [
+            _error((name,), "extra_forbidden", "is filled by the server; leave it out")
+            for name in sorted(inputs.hidden & arguments.keys())
+        ]
         count, names, longest = _measured(body)
         if longest > LONGEST_NAME:
             # The name of an unknown parameter appears in its own error only.
