@@ -17,9 +17,6 @@ class RobustLogger(logging.LoggerAdapter[logging.Logger]):
     this does the same for all other handlers and for filters.
     """
 
-    def process(self, msg: object, kwargs: Any) -> tuple[object, Any]:
-        return msg, kwargs
-
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         # Log records name the caller of this method's caller.
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
