@@ -94,11 +94,6 @@ class Writer:
         # The number of calls of ``flush``, and the last one whose records are written.
         self._asked = self._answered = 0
 
-    @property
-    def is_held_up(self) -> bool:
-        """Whether the database accepted nothing in the last attempt."""
-        return self._attempts > 0
-
     def is_full(self) -> bool:
         """Return whether the queue has reached KEPT."""
         return len(self._waiting) >= KEPT
@@ -114,7 +109,7 @@ class Writer:
         if not is_shared or is_in_transaction(using):
             return None
         # With a single writer, the caller would only wait for the lock.
-        return using, KEPT if self.is_held_up or writes_alone else LIMIT
+        return using, KEPT if self._attempts or writes_alone else LIMIT
 
     def leave(self, record: Record) -> bool:
         """
@@ -268,9 +263,9 @@ class Writer:
                 if (left := idle_at - monotonic()) <= 0:
                     return [], 0
                 self._changed.wait(left)
-            due_at = monotonic() + (RETRY if self.is_held_up else INTERVAL)
+            due_at = monotonic() + (RETRY if self._attempts else INTERVAL)
             while self._asked == self._answered:
-                if len(self._waiting) >= BATCH and not self.is_held_up:
+                if len(self._waiting) >= BATCH and not self._attempts:
                     break
                 left = due_at - monotonic()
                 if left <= 0 or _is_server_ending():
