@@ -15,7 +15,6 @@ import ssl
 import zlib
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -86,8 +85,8 @@ class Outbound:
         is_secure = parts.scheme == "https"
         self._context = ssl.create_default_context(cafile=ca_file) if is_secure else None
         self._backend = _JudgingBackend()
-        self._pool: tuple[int, httpcore2.ConnectionPool] | None = None
-        self._lock = Lock()
+        # By process id.
+        self._pools: dict[int, httpcore2.ConnectionPool] = {}
 
     def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
@@ -136,18 +135,19 @@ class Outbound:
 
     def _connections(self) -> httpcore2.ConnectionPool:
         """Return the pool of this process, which must not use its parent's connections."""
-        with self._lock:
-            if self._pool is None or self._pool[0] != os.getpid():
-                pool = httpcore2.ConnectionPool(
-                    ssl_context=self._context,
-                    max_connections=MAX_CONNECTIONS,
-                    keepalive_expiry=_KEEP_ALIVE,
-                    network_backend=self._backend,
-                )
-                # Closed with the source, which is rebuilt with the registry.
-                finalize(self, pool.close)
-                self._pool = (os.getpid(), pool)
-            return self._pool[1]
+        pid = os.getpid()
+        if pid not in self._pools:
+            pool = httpcore2.ConnectionPool(
+                ssl_context=self._context,
+                max_connections=MAX_CONNECTIONS,
+                keepalive_expiry=_KEEP_ALIVE,
+                network_backend=self._backend,
+            )
+            # Closed with the source, which is rebuilt with the registry.
+            finalize(self, pool.close)
+            # Without a lock, which a fork could leave locked forever.
+            self._pools.setdefault(pid, pool)
+        return self._pools[pid]
 
     def _read(self, chunks: Iterable[bytes], coding: str) -> bytes:
         """Return the decompressed body, at most ``max_bytes``. Raises OutboundError."""
