@@ -75,17 +75,14 @@ def typed_checker(
     """
     validator = None if schema is None else _validator(schema)
     of_schema = inputs.schema if schema is None else schema
-
-    @cache
-    def of_nulls() -> SchemaValidator:
-        return validator or _validator(of_schema, is_generated=True)
+    of_nulls = cache(lambda: validator or _validator(of_schema, is_generated=True))
+    without_nulls = _without_nulls(of_schema, of_nulls)
 
     # Built on the first call: many tools of a process are never called.
     @cache
     def reader(stops_early: bool) -> CoreValidator:
         return strict_validator(inputs.core(), read_integer=_whole, stops_early=stops_early)
 
-    without_nulls = _without_nulls(of_schema, of_nulls)
     if conf.BUILD == "eager":
         reader(False)
 
