@@ -94,7 +94,9 @@ class BridgeView(View):
             if self.toolset is not None:
                 setattr(request, TOOLSET, self.toolset)
             server = server or self.get_server()
-            is_known = self._choose_toolset(request, server)
+            # Most sites do not define toolsets; their requests skip the choice.
+            has_toolsets = conf.toolsets or _TOOLSET in request.META
+            is_known = not has_toolsets or self._choose_toolset(request, server)
             try:
                 anonymous = conf.allow_anonymous and server.snapshot.has_public
                 authenticate(request, anonymous=anonymous)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from types import CodeType
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
@@ -29,17 +29,18 @@ class AccessRule:
     groups: frozenset[Any] | None = None
     # OAuth scopes, all of which a credential needs if its type has scopes.
     scopes: tuple[str, ...] = ()
+    # Whether the tool is open to everyone, without a call of the site's own code.
+    is_open: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_open = self.public and self.predicate is None and not self.scopes
+        object.__setattr__(self, "is_open", is_open)
 
     @classmethod
     @lru_cache(maxsize=1024)
     def of(cls, *needs: Any) -> AccessRule:
         """Return the rule with these fields: the same object for equal fields."""
         return cls(*needs)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the tool is open to everyone, without a call of the site's own code."""
-        return self.public and self.predicate is None and not self.scopes
 
     @property
     def words(self) -> str:

@@ -80,13 +80,15 @@ class MCPServer(Endpoint):
         self.policy = policy or imported(conf.ACCESS_POLICY)()
         self.capabilities = self.server_capabilities
         self.instructions = conf.INSTRUCTIONS
-        self.server_info = info = conf.server_info
-        if any(isinstance(each, Promise) for each in info.values()):
-            # Translated to the language of the request.
-            self.server_info = {
-                name: str(each) if isinstance(each, Promise) else each
-                for name, each in info.items()
-            }
+        self.server_info = conf.server_info
+        for value in self.server_info.values():
+            if isinstance(value, Promise):
+                # Translated to the language of the request.
+                self.server_info = {
+                    name: str(each) if isinstance(each, Promise) else each
+                    for name, each in conf.server_info.items()
+                }
+                break
 
     def choose(self, toolset: str | None) -> bool:
         """
