@@ -87,6 +87,7 @@ class Writer:
         # The records being written.
         self._taken: list[tuple[str, Record]] = []
         self._thread: threading.Thread | None = None
+        self.is_running = False
         self._is_writing = self._has_ended = False
         # Consecutive attempts in which the database accepted nothing.
         self._attempts = 0
@@ -136,8 +137,7 @@ class Writer:
 
         Does nothing in a transaction on SQLite, since the thread would wait for its end.
         """
-        thread = self._thread
-        if thread is None:
+        if not self.is_running:
             return
         with self._changed:
             databases = {using for using, _ in self._taken + self._waiting}
@@ -145,6 +145,9 @@ class Writer:
             if each.alias in databases and each.in_atomic_block and each.vendor == "sqlite":
                 return
         with self._changed:
+            thread = self._thread
+            if thread is None:
+                return
             self._asked += 1
             mine = self._asked
             self._changed.notify_all()
@@ -171,7 +174,7 @@ class Writer:
         except RuntimeError:
             # Threads cannot be started during interpreter shutdown.
             return False
-        self._thread = thread
+        self._thread, self.is_running = thread, True
         return True
 
     def _end(self) -> None:
@@ -183,7 +186,7 @@ class Writer:
         """Write waiting records for at most PATIENCE seconds; the rest is lost."""
         until = monotonic() + PATIENCE
         self.flush()
-        while self._waiting and self._thread is not None and monotonic() < until:
+        while self._waiting and self.is_running and monotonic() < until:
             # An unreachable database fails at once.
             sleep(INTERVAL)
             self.flush()
@@ -254,7 +257,7 @@ class Writer:
             idle_at = monotonic() + idle
             while not (self._waiting or self._asked > self._answered):
                 if not idle:
-                    self._thread = None
+                    self._thread, self.is_running = None, False
                     self._changed.notify_all()
                     return None
                 if (left := idle_at - monotonic()) <= 0:
