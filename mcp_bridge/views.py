@@ -43,6 +43,8 @@ from mcp_bridge.transports import http
 _TOOLSET: Final = "HTTP_X_MCP_TOOLSET"
 # Bodies above this many bytes are parsed in a thread, to keep the event loop free.
 _LARGE: Final = 64 * 1024
+# The refusals of requests that are recorded.
+_RECORDED: Final = (errors.UnauthorizedError, errors.TooManyRequestsError, errors.UnavailableError)
 
 
 class BridgeView(View):
@@ -103,11 +105,7 @@ class BridgeView(View):
                 throttle(request, self)
             if not is_known:
                 raise self._unknown_toolset(request, server)
-        except (
-            errors.UnauthorizedError,
-            errors.TooManyRequestsError,
-            errors.UnavailableError,
-        ) as error:
+        except _RECORDED as error:
             recorder.request_refused(error, request)
             raise
         except Exception as exception:
@@ -118,7 +116,7 @@ class BridgeView(View):
         """Count a further message of the request as a request. Raises ProtocolError."""
         try:
             throttle(request, self)
-        except (errors.TooManyRequestsError, errors.UnavailableError) as error:
+        except _RECORDED as error:
             recorder.request_refused(error, request)
             raise
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, islice
@@ -63,10 +63,6 @@ _KINDS: Final = {"{": "object", "[": "array"}
 _CHECKED: Final = re.compile(r"function-\w+\[[^\[\]]*\(\), ([^\[\]]*)\]")
 
 
-class TooLongNameError(Exception):
-    """An object has a name of more than LONGEST_NAME bytes."""
-
-
 def typed_checker(
     inputs: Inputs, schema: JSONSchema | None = None
 ) -> Callable[[JSONObject], dict[str, object]]:
@@ -77,46 +73,50 @@ def typed_checker(
     raises InvalidArguments. Raises ValueError for a schema that cannot be enforced within bounds
     (SchemaValidator).
     """
-    validator: SchemaValidator | None = None
-    if schema is not None:
-        # Imported here: jsonschema is slow to import, and few sites write schemas themselves.
-        from mcp_bridge.schemas.validation import SchemaValidator
-
-        validator = SchemaValidator(schema, "input_schema")
-
+    validator = None if schema is None else _validator(schema)
     of_schema = inputs.schema if schema is None else schema
-    without_nulls = _without_nulls(of_schema, cache(lambda: validator or _of_generated(of_schema)))
-    reader = _Reader(inputs)
+    of_nulls = cache(lambda: validator or _validator(of_schema, is_generated=True))
+    without_nulls = _without_nulls(of_schema, of_nulls)
+
+    # Built on the first call: many tools of a process are never called.
+    @cache
+    def reader(stops_early: bool) -> CoreValidator:
+        return strict_validator(inputs.core(), read_integer=_whole, stops_early=stops_early)
+
     if conf.BUILD == "eager":
-        reader.validator(False)
+        reader(False)
 
     def check(arguments: JSONObject) -> dict[str, object]:
         arguments = without_nulls(arguments)
         body = _written(arguments)
         if validator is not None:
             _check_schema(validator, arguments)
-        errors = []
-        if inputs.hidden:
-            errors = [
-                _error((name,), "extra_forbidden", "is filled by the server; leave it out")
-                for name in sorted(inputs.hidden & arguments.keys())
-            ]
+        errors = [
+            _error((name,), "extra_forbidden", "is filled by the server; leave it out")
+            for name in sorted(inputs.hidden & arguments.keys())
+        ]
+        count, names, longest = _measured(body)
+        if longest > LONGEST_NAME:
+            # The name of an unknown parameter appears in its own error only.
+            named = _long_named(arguments, is_open=inputs.is_open)
+            if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
+                raise _refusal(long)
+        read = reader(count > MANY_VALUES or names > LONG_NAMES).validate_json
         try:
-            try:
-                values = reader.read(arguments, body)
-            except TooLongNameError:
-                # The name of an unknown parameter appears in its own error only.
-                named = _long_named(arguments, is_open=inputs.is_open)
-                if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
-                    raise _refusal(long) from None
-                values = reader.read(arguments, body, takes_long_names=True)
+            with limited_steps(count) if inputs.definitions else nullcontext():
+                instance = read(body)
         except ValidationError as exception:
             errors += _explained(exception, arguments, inputs.schema)
         except TooManyStepsError:
             errors.append(_error((), "uncheckable", UNCHECKABLE))
         if errors:
             raise _refusal(errors)
-        return values
+        fields = vars(instance)
+        return dict(instance.__pydantic_extra__ or {}) | {
+            name: fields[field]
+            for field, name in inputs.names.items()
+            if name in arguments or field in inputs.given
+        }
 
     return check
 
@@ -133,7 +133,9 @@ def plain_checker(
     first call, so that unused tools cost nothing. The schema must be valid and within the bounds
     of SchemaValidator.
     """
-    validator = cache(lambda: _of_generated(schema, asserts_formats=asserts_formats))
+    validator = cache(
+        lambda: _validator(schema, is_generated=True, asserts_formats=asserts_formats)
+    )
     without_nulls = _without_nulls(schema, validator)
 
     def check(arguments: JSONObject) -> dict[str, object]:
@@ -147,12 +149,11 @@ def plain_checker(
     return check
 
 
-def _of_generated(schema: JSONSchema, *, asserts_formats: bool = True) -> SchemaValidator:
+def _validator(schema: JSONSchema, **options: bool) -> SchemaValidator:
+    # Imported here: jsonschema is slow to import, and few sites write schemas themselves.
     from mcp_bridge.schemas.validation import SchemaValidator
 
-    return SchemaValidator(
-        schema, "input_schema", is_generated=True, asserts_formats=asserts_formats
-    )
+    return SchemaValidator(schema, "input_schema", **options)
 
 
 def _without_nulls(
@@ -225,44 +226,6 @@ def _long_named(
         return
     for name, each in members or (enumerate(value) if isinstance(value, list) else ()):
         yield from _long_named(each, (*place, name))
-
-
-class _Reader:
-    """A reader of arguments as Python values of the hinted types."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self._inputs = inputs
-        # Built on the first call: many tools of a process are never called.
-        self.validator = cache(self._validator)
-
-    def _validator(self, stops_early: bool) -> CoreValidator:
-        return strict_validator(self._inputs.core(), read_integer=_whole, stops_early=stops_early)
-
-    def read(
-        self, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
-    ) -> dict[str, object]:
-        """
-        Return the values of the arguments sent, by name; ``body`` is their JSON text.
-
-        Raises ValidationError (with all errors, unless the text has very many values or long
-        names), TooManyStepsError, and TooLongNameError unless ``takes_long_names``.
-        """
-        inputs = self._inputs
-        count, names, longest = _measured(body)
-        if longest > LONGEST_NAME and not takes_long_names:
-            raise TooLongNameError
-        validate = self.validator(count > MANY_VALUES or names > LONG_NAMES).validate_json
-        if inputs.definitions:
-            with limited_steps(count):
-                instance = validate(body)
-        else:
-            instance = validate(body)
-        fields = instance.__dict__
-        values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
-        for field, name in inputs.names.items():
-            if name in arguments or field in inputs.given:
-                values[name] = fields[field]
-        return values
 
 
 def _whole(value: object) -> object:

@@ -251,7 +251,7 @@ def mcp_toolset(
     of its actions, or of HTTP methods ("get"), that are tools without a mark. Raises TypeError and
     ValueError as ``mcp_tool`` does.
     """
-    shared = _checked("mcp_toolset", [*SharedOptions.__annotations__], options)
+    shared = options_in("mcp_toolset", options, SharedOptions)
     if not isinstance(prefix, str | None):
         raise TypeError(f"mcp_toolset(prefix={prefix!r}): prefix must be a string.")
     if isinstance(actions, str) or not all(isinstance(each, str) for each in (*actions,)):
@@ -274,7 +274,7 @@ def mcp_namespace(namespace: object, /, **options: Unpack[SharedOptions]) -> Non
     class (``mcp_toolset``). Procedures registered later are included. Raises TypeError if it is not
     a namespace, and TypeError and ValueError as ``mcp_tool`` does.
     """
-    shared = _checked("mcp_namespace", [*SharedOptions.__annotations__], options)
+    shared = options_in("mcp_namespace", options, SharedOptions)
     if not isinstance(getattr(namespace, "procedures", None), Mapping):
         raise TypeError(f"mcp_namespace() marks an RpcNamespace; {namespace!r} is not one.")
     _namespaces[namespace] = shared
@@ -289,14 +289,9 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", name).lower()
 
 
-def options_in(where: str, given: Mapping[str, Any]) -> ToolOptions:
-    """Return options of ``mcp_tool`` from a mark or setting. Raises TypeError and ValueError."""
-    known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
-    return _checked(where, known, given)
-
-
-def _checked(mark: str, known: Iterable[str], options: Mapping[str, Any]) -> ToolOptions:
-    """Return the checked options of a mark. Raises the errors of ``mcp_tool``."""
+def options_in(mark: str, options: Mapping[str, Any], kind: type = OwnOptions) -> ToolOptions:
+    """Return the checked options of a mark or setting. Raises the errors of ``mcp_tool``."""
+    known = [name for name in ToolOptions.__annotations__ if name in kind.__annotations__]
     for name in (each for each in options if each not in known):
         raise TypeError(f"{mark}(): unknown option {name!r}. Its options are: {', '.join(known)}.")
     several = {name: options.get(name, ()) for name in ("permissions", "scopes", "icons")}

@@ -13,7 +13,7 @@ from http.client import HTTPException
 from typing import Any, Final, TypeAlias
 from urllib.error import URLError
 from urllib.parse import urljoin, urlsplit, urlunsplit
-from urllib.request import HTTPErrorProcessor, Request, build_opener
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
@@ -144,21 +144,14 @@ class Endpoint:
         sent = {"User-Agent": f"mcp_doctor/{mcp_bridge.__version__}", **headers}
         if self.url is not None:
             return _fetch(Request(address, body or None, sent, method=verb), self.timeout)
-        http = MCPClient(user=user, path=address).http
+        client = MCPClient(user=user, path=address)
         # If another page answers, it refuses a POST without a CSRF token.
-        http.handler.enforce_csrf_checks = True
+        client.http.handler.enforce_csrf_checks = True
         disabled = logging.root.manager.disable
         # Refusals are expected here, and failures become findings.
         logging.disable()
         try:
-            response = http.generic(
-                verb,
-                address,
-                body,  # type: ignore[arg-type]
-                content_type=sent.pop("Content-Type", ""),
-                secure=settings.SECURE_SSL_REDIRECT,
-                headers=sent,
-            )
+            response = client.send(body, {"Content-Type": None, **sent}, verb=verb)
         except Exception as raised:
             line = own_line(raised)
             raise Unreachable(
@@ -174,20 +167,15 @@ class Endpoint:
         return Answer.of(response.status_code, response.headers, response.content)
 
 
-class _AsItIs(HTTPErrorProcessor):
-    """An HTTP handler that returns every response, including redirects and errors."""
-
-    def http_response(self, request: Request, response: Any) -> Any:
-        return response
-
-    https_response = http_response
-
-
 def _fetch(request: Request, timeout: float) -> Answer:
     """Return the response from the network. Raises Unreachable with a remedy."""
-    # The command has checked that the scheme is http or https.
+    # The command has checked that the scheme is http or https. Without urllib's other handlers,
+    # redirects and errors are responses as well.
+    opener = OpenerDirector()
+    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
+        opener.add_handler(handler)
     try:
-        with build_opener(_AsItIs).open(request, timeout=timeout) as response:
+        with opener.open(request, timeout=timeout) as response:
             return Answer.of(response.status, response.headers, response.read(_LONGEST))
     except (OSError, HTTPException) as failed:
         reason = failed.reason if isinstance(failed, URLError) else failed

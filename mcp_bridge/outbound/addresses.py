@@ -88,8 +88,7 @@ def _meant(text: str) -> Iterator[Address]:
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
         if address in _NAT64:
             inner.append(IPv4Address(address.packed[-4:]))
-        embedded = [each for each in inner if each is not None]
-        yield from embedded
+        yield from (each for each in inner if each is not None)
         if address.ipv4_mapped is not None or address in _NAT64:
             # Only another spelling of the IPv4 address.
             return

@@ -13,9 +13,8 @@ import os
 import socket
 import ssl
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -57,9 +56,9 @@ class Outbound:
     A client for one server, such as ``https://billing.example.internal/v2``.
 
     ``timeout`` is the total time of a call in seconds, ``max_bytes`` the longest response.
-    ``allows`` decides whether an address may be used. The threads of a process share a pool of
-    connections. ``ca_file`` has the CA certificates to trust instead of the system's. Raises
-    ValueError for an invalid server URL, and OSError if the file cannot be read.
+    The threads of a process share a pool of connections. ``ca_file`` has the CA certificates to
+    trust instead of the system's. Raises ValueError for an invalid server URL, and OSError if the
+    file cannot be read.
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class Outbound:
         timeout: float,
         max_bytes: int,
         ca_file: str | None = None,
-        allows: Callable[[str], bool] = is_host,
     ) -> None:
         parts = urlsplit(server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -86,9 +84,9 @@ class Outbound:
         self.max_bytes = max_bytes
         is_secure = parts.scheme == "https"
         self._context = ssl.create_default_context(cafile=ca_file) if is_secure else None
-        self._backend = _JudgingBackend(allows)
-        self._pool: tuple[int, httpcore2.ConnectionPool] | None = None
-        self._lock = Lock()
+        self._backend = _JudgingBackend()
+        # By process id.
+        self._pools: dict[int, httpcore2.ConnectionPool] = {}
 
     def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
@@ -137,18 +135,19 @@ class Outbound:
 
     def _connections(self) -> httpcore2.ConnectionPool:
         """Return the pool of this process, which must not use its parent's connections."""
-        with self._lock:
-            if self._pool is None or self._pool[0] != os.getpid():
-                pool = httpcore2.ConnectionPool(
-                    ssl_context=self._context,
-                    max_connections=MAX_CONNECTIONS,
-                    keepalive_expiry=_KEEP_ALIVE,
-                    network_backend=self._backend,
-                )
-                # Closed with the source, which is rebuilt with the registry.
-                finalize(self, pool.close)
-                self._pool = (os.getpid(), pool)
-            return self._pool[1]
+        pid = os.getpid()
+        if pid not in self._pools:
+            pool = httpcore2.ConnectionPool(
+                ssl_context=self._context,
+                max_connections=MAX_CONNECTIONS,
+                keepalive_expiry=_KEEP_ALIVE,
+                network_backend=self._backend,
+            )
+            # Closed with the source, which is rebuilt with the registry.
+            finalize(self, pool.close)
+            # Without a lock, which a fork could leave locked forever.
+            self._pools.setdefault(pid, pool)
+        return self._pools[pid]
 
     def _read(self, chunks: Iterable[bytes], coding: str) -> bytes:
         """Return the decompressed body, at most ``max_bytes``. Raises OutboundError."""
@@ -176,10 +175,9 @@ class Outbound:
 
 
 class _JudgingBackend(httpcore2.NetworkBackend):
-    """A backend that connects only to allowed addresses and enforces the call's deadline."""
+    """A backend that connects only to hosts (``is_host``) and enforces the call's deadline."""
 
-    def __init__(self, allows: Callable[[str], bool]) -> None:
-        self.allows = allows
+    def __init__(self) -> None:
         self.inner = httpcore2.SyncBackend()
 
     def connect_tcp(
@@ -196,7 +194,7 @@ class _JudgingBackend(httpcore2.NetworkBackend):
         except (OSError, UnicodeError) as why:
             raise httpcore2.ConnectError(f"The host {host} cannot be resolved: {why}") from why
         addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-        refused = [each for each in addresses if not self.allows(each)]
+        refused = [each for each in addresses if not is_host(each)]
         if refused:
             raise httpcore2.ConnectError(f"{host} resolves to {refused[0]}, which is not allowed")
         error: Exception = httpcore2.ConnectError(f"{host} does not have an address")

@@ -104,6 +104,9 @@ class UnavailableError(InternalError):
 class HeaderMismatchError(ProtocolError):
     code = -32020
 
+    def __init__(self, text: str) -> None:
+        super().__init__(f"Header mismatch: {text}")
+
 
 class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021

@@ -62,12 +62,11 @@ class Headers(NamedTuple):
             expected = _text(value)
             if given is not None:
                 if expected is None:
-                    raise HeaderMismatchError(
-                        f"Header mismatch: {header} was sent, but the body does not have its value."
-                    )
+                    text = f"{header} was sent, but the body does not have its value."
+                    raise HeaderMismatchError(text)
                 if not _PRINTABLE.fullmatch(given):
                     raise HeaderMismatchError(
-                        f"Header mismatch: {header} has characters that headers cannot contain; "
+                        f"{header} has characters that headers cannot contain; "
                         f"send it as {_PREFIX}…{_SUFFIX}."
                     )
                 given = decoded_header(header, given)
@@ -82,12 +81,11 @@ def parameter_headers(
     parameters: Mapping[str, Sequence[str]], arguments: JSONObject
 ) -> dict[str, str]:
     """Return the Mcp-Param-* headers that a client sends with these arguments."""
-    headers = {}
-    for name, path in parameters.items():
-        text = _text(_at(arguments, path))
-        if text is not None:
-            headers[_PARAMETER + name] = header_value(text)
-    return headers
+    return {
+        _PARAMETER + name: header_value(text)
+        for name, path in parameters.items()
+        if (text := _text(_at(arguments, path))) is not None
+    }
 
 
 def header_value(text: str) -> str:
@@ -117,13 +115,10 @@ def _text(value: object) -> str | None:
 
 def _match(header: str, value: str | None, expected: str) -> None:
     if value is None:
-        raise HeaderMismatchError(
-            f"Header mismatch: the header {header} is missing; send {quoted(expected)}."
-        )
+        raise HeaderMismatchError(f"the header {header} is missing; send {quoted(expected)}.")
     if value != expected:
-        raise HeaderMismatchError(
-            f"Header mismatch: {header} is {quoted(value)}, but the body says {quoted(expected)}."
-        )
+        text = f"{header} is {quoted(value)}, but the body says {quoted(expected)}."
+        raise HeaderMismatchError(text)
 
 
 def decoded_header(header: str, value: str) -> str:
@@ -135,7 +130,7 @@ def decoded_header(header: str, value: str) -> str:
         # Accept only the canonical encoding, so that no intermediary reads another value.
         if _encoded(raw) == value:
             return raw.decode("utf-8")
-    raise HeaderMismatchError(f"Header mismatch: {header} is not valid Base64 of UTF-8 text.")
+    raise HeaderMismatchError(f"{header} is not valid Base64 of UTF-8 text.")
 
 
 def _encoded(raw: bytes) -> str:

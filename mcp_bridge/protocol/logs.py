@@ -6,24 +6,16 @@ import logging
 import sys
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    _Adapter: TypeAlias = logging.LoggerAdapter[logging.Logger]
-else:
-    _Adapter = logging.LoggerAdapter
+from typing import Any
 
 
-class RobustLogger(_Adapter):
+class RobustLogger(logging.LoggerAdapter[logging.Logger]):
     """
     A logger that never raises, so that a failing handler or filter cannot change a response.
 
     The standard library's handlers report their errors to stderr (``logging.Handler.handleError``);
     this does the same for all other handlers and for filters.
     """
-
-    def process(self, msg: object, kwargs: Any) -> tuple[object, Any]:
-        return msg, kwargs
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         # Log records name the caller of this method's caller.

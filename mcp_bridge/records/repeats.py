@@ -7,7 +7,6 @@ Each process counts its own. The number of counted refusals and the time are bou
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from time import monotonic
@@ -43,7 +42,7 @@ class Refusals:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # In the order in which they began, and therefore expire.
-        self._known: OrderedDict[Hashable, Repeats] = OrderedDict()
+        self._known: dict[Hashable, Repeats] = {}
 
     def repeated(self, key: Hashable, record: Record) -> tuple[Repeats | None, bool]:
         """

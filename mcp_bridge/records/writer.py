@@ -86,8 +86,6 @@ class Writer:
         self._waiting: list[tuple[str, Record]] = []
         # The records being written.
         self._taken: list[tuple[str, Record]] = []
-        # The databases of the waiting records and those being written.
-        self._databases: set[str] = set()
         self._thread: threading.Thread | None = None
         self.is_running = False
         self._is_writing = self._has_ended = False
@@ -95,11 +93,6 @@ class Writer:
         self._attempts = 0
         # The number of calls of ``flush``, and the last one whose records are written.
         self._asked = self._answered = 0
-
-    @property
-    def is_held_up(self) -> bool:
-        """Whether the database accepted nothing in the last attempt."""
-        return self._attempts > 0
 
     def is_full(self) -> bool:
         """Return whether the queue has reached KEPT."""
@@ -116,24 +109,22 @@ class Writer:
         if not is_shared or is_in_transaction(using):
             return None
         # With a single writer, the caller would only wait for the lock.
-        return using, KEPT if self.is_held_up or writes_alone else LIMIT
+        return using, KEPT if self._attempts or writes_alone else LIMIT
 
     def leave(self, record: Record) -> bool:
-        """Queue a record if it may wait and there is room; return whether it was queued."""
+        """
+        Queue a record and return True; False if the caller must write it.
+
+        That is if it may not wait, if too many are waiting, or if the process ends.
+        """
         room = self.room()
-        return room is not None and self.put(record, *room)
-
-    def put(self, record: Record, using: str, most: int) -> bool:
-        """
-        Queue a record for a database and return True; False if the caller must write it.
-
-        That is if ``most`` are waiting, or the process ends.
-        """
+        if room is None:
+            return False
+        using, most = room
         with self._changed:
             if len(self._waiting) >= most or self._has_ended or not self._has_thread():
                 return False
             self._waiting.append((using, record))
-            self._databases.add(using)
             if len(self._waiting) in (1, BATCH):
                 self._changed.notify_all()
         return True
@@ -148,9 +139,10 @@ class Writer:
         """
         if not self.is_running:
             return
-        for connection in connections.all(initialized_only=True):
-            is_open = connection.alias in self._databases and connection.in_atomic_block
-            if is_open and connection.vendor == "sqlite":
+        with self._changed:
+            databases = {using for using, _ in self._taken + self._waiting}
+        for each in connections.all(initialized_only=True):
+            if each.alias in databases and each.in_atomic_block and each.vendor == "sqlite":
                 return
         with self._changed:
             thread = self._thread
@@ -224,7 +216,6 @@ class Writer:
             with self._changed:
                 self._waiting[:0] = kept
                 self._taken, self._is_writing = [], False
-                self._databases = {using for using, _ in self._waiting}
                 self._answered = asked or self._answered
                 self._changed.notify_all()
 
@@ -272,9 +263,9 @@ class Writer:
                 if (left := idle_at - monotonic()) <= 0:
                     return [], 0
                 self._changed.wait(left)
-            due_at = monotonic() + (RETRY if self.is_held_up else INTERVAL)
+            due_at = monotonic() + (RETRY if self._attempts else INTERVAL)
             while self._asked == self._answered:
-                if len(self._waiting) >= BATCH and not self.is_held_up:
+                if len(self._waiting) >= BATCH and not self._attempts:
                     break
                 left = due_at - monotonic()
                 if left <= 0 or _is_server_ending():

@@ -226,8 +226,14 @@ class Registry:
         if state.first_seen and self._approving.acquire(blocking=False):
             try:
                 self._state = state._replace(first_seen=())
-                if tool_status.approve_first_seen(state.first_seen):
-                    state = self._read(None)
+                # Later changes can be detected only against a recorded definition.
+                tool_status.sync_tool_settings(state.first_seen)
+            except DatabaseError:
+                names = ", ".join(each.name for each in state.first_seen)
+                text = "These tools are withheld: their rows cannot be written: %s"
+                tool_status.logger.exception(text, names)
+            else:
+                state = self._read(None)
             finally:
                 self._approving.release()
         return state.snapshot

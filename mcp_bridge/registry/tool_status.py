@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import DatabaseError, models, router, transaction
+from django.db import models, router, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -154,15 +154,3 @@ def mark_approved(setting: ToolSetting, feature: Feature, by: Any = None) -> Non
     setting.guarded = needs_approval(feature)
     setting.approved_at = timezone.now()
     setting.approved_by = by
-
-
-def approve_first_seen(features: Iterable[Feature]) -> bool:
-    """Approve features that are seen for the first time; return whether that was possible."""
-    # Later changes can be detected only against a recorded definition.
-    try:
-        sync_tool_settings(features)
-    except DatabaseError:
-        names = ", ".join(each.name for each in features)
-        logger.exception("These tools are withheld: their rows cannot be written: %s", names)
-        return False
-    return True

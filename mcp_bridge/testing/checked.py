@@ -19,9 +19,9 @@ class CheckedClient(MCPClient):
     that does not match the method's schema.
     """
 
-    def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
+    def send(self, body: bytes, headers: Mapping[str, str | None] | None = None, **how: str) -> Any:
         """POST bytes, and check each JSON-RPC message in the response."""
-        response = super().send(body, headers)
+        response = super().send(body, headers, **how)
         answers = response.json() if response.content else []
         for answer in answers if isinstance(answers, list) else [answers]:
             (JSONRPCError if "error" in answer else JSONRPCResponse).model_validate(answer)

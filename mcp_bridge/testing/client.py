@@ -122,8 +122,10 @@ class MCPClient:
                 headers |= parameter_headers(tool.headers, given)
         return headers
 
-    def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
-        """POST bytes; headers that are None are omitted. Returns the HTTP response."""
+    def send(
+        self, body: bytes, headers: Mapping[str, str | None] | None = None, *, verb: str = "POST"
+    ) -> Any:
+        """Send bytes; headers that are None are omitted. Returns the HTTP response."""
         sent = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
@@ -131,7 +133,7 @@ class MCPClient:
             **(headers or {}),
         }
         self.response = self.http.generic(
-            "POST",
+            verb,
             self.path,
             body,  # type: ignore[arg-type]
             content_type=sent.pop("Content-Type") or "",

@@ -50,14 +50,10 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
 
 def headers_of(environ: Mapping[str, Any]) -> Headers:
     """Return the MCP headers of a WSGI environ (PEP 3333), which Django makes under ASGI too."""
-    version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-    method, name = environ.get("HTTP_MCP_METHOD"), environ.get("HTTP_MCP_NAME")
-    return Headers(
-        version=None if version is None else version.strip(" \t"),
-        method=None if method is None else method.strip(" \t"),
-        name=None if name is None else name.strip(" \t"),
-        environ=environ,
-    )
+    names = ("HTTP_MCP_PROTOCOL_VERSION", "HTTP_MCP_METHOD", "HTTP_MCP_NAME")
+    sent = (environ[name].strip(" \t") if name in environ else None for name in names)
+    version, method, name = sent
+    return Headers(version, method, name, environ)
 
 
 def check_origin(request: HttpRequest) -> None:

@@ -17,7 +17,6 @@ from google.protobuf.message_factory import GetMessageClass
 Descriptor: TypeAlias = Any
 Message: TypeAlias = Any
 
-_OPTIONS: Final = "google.protobuf.{}Options"
 # Directives of other tools in comments.
 _FOREIGN: Final = re.compile(r"\(--.*?--\)|^ *buf:lint:.*$", re.DOTALL | re.MULTILINE)
 # Field numbers in google/protobuf/descriptor.proto, which identify the places of comments.
@@ -70,8 +69,13 @@ class Descriptors:
             if file.package != "google.protobuf":
                 # Their comments are long and written for compiler authors.
                 self._comments.update(_comments_of(file))
-        # Options show extensions only if all of these are in the pool.
+        # The classes of options that the set declares; they show extensions only if all of these
+        # are in the pool.
         self._options: dict[str, Any] = {}
+        for kind in ("Method", "Field"):
+            with suppress(KeyError):
+                found = self.pool.FindMessageTypeByName(f"google.protobuf.{kind}Options")
+                self._options[kind] = GetMessageClass(found)
 
     @property
     def has_comments(self) -> bool:
@@ -97,13 +101,6 @@ class Descriptors:
     def options(self, descriptor: Descriptor, kind: str) -> dict[str, Any]:
         """Return the options of a "Method" or "Field" that are set, by their full names."""
         if kind not in self._options:
-            try:
-                found = self.pool.FindMessageTypeByName(_OPTIONS.format(kind))
-            except KeyError:
-                # The set does not declare options.
-                found = None
-            self._options[kind] = found and GetMessageClass(found)
-        if self._options[kind] is None:
             return {}
         # protobuf reads options with classes of its default pool, which lacks these extensions.
         options = self._options[kind].FromString(descriptor.GetOptions().SerializeToString())

@@ -51,11 +51,9 @@ def convert_error(exception: Exception, call: ToolCall) -> Exception:
     The statuses UNKNOWN, INTERNAL and DATA_LOSS are not converted, since their text may come from
     any exception in the service: it is logged, and the model receives a generic sentence.
     """
-    told = _told(exception, call) if isinstance(exception, grpc.RpcError) else None
-    return exception if told is None else told
-
-
-def _told(error: Any, call: ToolCall) -> ToolError | None:
+    error: Any = exception
+    if not isinstance(error, grpc.RpcError):
+        return exception
     code, text = error.code(), cut(error.details() or "", _LONGEST)
     if code is _Code.RESOURCE_EXHAUSTED and "larger than max" in text:
         text = "The request or its answer is too large: request less, or in parts."
@@ -79,7 +77,7 @@ def _told(error: Any, call: ToolCall) -> ToolError | None:
         logger.warning("Tool %r: %s, %s", call.tool.name, code.name, text)
         told = _UNREACHED[code]
         return ToolError(told if call.tool.is_read_only else f"{told} {_UNSURE}")
-    return None
+    return exception
 
 
 def _details(error: Any, kind: Any) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, Final
 
 from google.protobuf.empty_pb2 import Empty
@@ -82,7 +83,16 @@ def request_checker(
 
 def result_encoder(descriptors: Descriptors, kind: Descriptor) -> Callable[[Any], CallToolResult]:
     """Return an encoder of a message, or of a stream's messages and whether it was cut."""
-    known = _Known(descriptors)
+
+    def find(name: str) -> Descriptor:
+        try:
+            return descriptors.pool.FindMessageTypeByName(name)
+        except KeyError:
+            # Show the type without its content: the call has already been made.
+            return Empty.DESCRIPTOR
+
+    # A lookup of the set's messages, for MessageToDict to resolve an Any.
+    known = SimpleNamespace(FindMessageTypeByName=find)
     # A message of any value is always wrapped, like its schema.
     is_any_value = kind.full_name == "google.protobuf.Value"
 
@@ -101,20 +111,6 @@ def result_encoder(descriptors: Descriptors, kind: Descriptor) -> Callable[[Any]
         return CallToolResult.of_json(text, written, structured)
 
     return encode
-
-
-class _Known:
-    """A lookup of a set's messages, for MessageToDict to resolve an Any."""
-
-    def __init__(self, descriptors: Descriptors) -> None:
-        self._pool = descriptors.pool
-
-    def FindMessageTypeByName(self, name: str) -> Descriptor:
-        try:
-            return self._pool.FindMessageTypeByName(name)
-        except KeyError:
-            # Show the type without its content: the call has already been made.
-            return Empty.DESCRIPTOR
 
 
 def _spelled(message: Descriptor, value: Any, place: Place, errors: list[ArgumentError]) -> Any:

@@ -10,9 +10,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from rest_framework.exceptions import APIException
 
@@ -121,29 +120,26 @@ def find_jwks_url(issuer: str) -> str:
     raise ValueError("; ".join(wrong))
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *args: object, **kwargs: object) -> None:
-        """Do not follow redirects: the response is then an error."""
-
-
 def fetch(url: str) -> Mapping[str, Any]:
     """Return a JSON object from an https URL. Raises ValueError and OSError."""
     if not is_https_or_loopback(url):
         raise ValueError(f"{url} is not https")
     # Some providers refuse the user agent of urllib.
     headers = {"Accept": "application/json", "User-Agent": f"mcp_bridge/{mcp_bridge.__version__}"}
+    # Without urllib's other handlers, redirects are not followed.
+    opener = OpenerDirector()
+    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
+        opener.add_handler(handler)
     until, body = time.monotonic() + DEADLINE, b""
-    try:
-        with build_opener(_NoRedirects).open(Request(url, headers=headers), None, DEADLINE) as sent:
-            while part := sent.read1(65536):
-                body += part
-                if len(body) > MAX_BYTES:
-                    raise ValueError(f"{url} answers with more than {MAX_BYTES} bytes")
-                if time.monotonic() > until:
-                    raise TimeoutError(f"{url} is too slow")
-    except HTTPError as error:
-        with error:
-            raise ValueError(f"{url} answers with {error.code}") from None
+    with opener.open(Request(url, headers=headers), None, DEADLINE) as sent:
+        if not 200 <= sent.status < 300:
+            raise ValueError(f"{url} answers with {sent.status}")
+        while part := sent.read1(65536):
+            body += part
+            if len(body) > MAX_BYTES:
+                raise ValueError(f"{url} answers with more than {MAX_BYTES} bytes")
+            if time.monotonic() > until:
+                raise TimeoutError(f"{url} is too slow")
     with suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(body), dict):
             return found

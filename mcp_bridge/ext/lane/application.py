@@ -169,12 +169,11 @@ def _served(path: str | None) -> dict[str, Served]:
             f"MCPApplication(path={path!r}): the URLconf does not serve the MCP endpoint there, "
             f"but at {', '.join(addresses)}: use one of these, or omit path to serve all of them."
         )
-    found: dict[str, Served] = {}
-    for address in addresses if path is None else [path]:
-        match = addresses[address]
-        kind = _direct(match.func)
-        if kind is not None:
-            found[address] = partial(kind, **vars(match.func)["view_initkwargs"]), match
+    found: dict[str, Served] = {
+        address: (partial(kind, **vars(match.func)["view_initkwargs"]), match)
+        for address, match in addresses.items()
+        if path in (None, address) and (kind := _direct(match.func)) is not None
+    }
     if not found:
         raise ImproperlyConfigured(
             "MCPApplication cannot serve the MCP endpoint's view, which is decorated or overrides "

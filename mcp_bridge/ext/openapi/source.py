@@ -81,7 +81,14 @@ class OpenAPISource(OperationSource[Operation]):
 
     def found(self) -> Iterable[Operation]:
         if self.document is None:
-            self._send, self.document = self._sender(), self._document()
+            self._send = self._sender()
+            try:
+                self.document = read_document(Path(self.options["document"]))
+            except ValueError as why:
+                text = f"Its document cannot be read: {first_line(why)}."
+                hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
+                # A build may create the document later, so this must not stop commands.
+                self.report("W063", f"{self.place}: {text}", hint)
             if self._send is None or self.document is None:
                 return []
         operations = list(self.document.operations())
@@ -132,17 +139,6 @@ class OpenAPISource(OperationSource[Operation]):
             non_atomic=frozenset(connections),
             source=f"{Path(self.options['document']).name}: {operation}",
         )
-
-    def _document(self) -> Document | None:
-        """Return the document, or None with a message if it cannot be read."""
-        try:
-            return read_document(Path(self.options["document"]))
-        except ValueError as why:
-            text = f"Its document cannot be read: {first_line(why)}."
-            hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
-            # A build may create the document later, so this must not stop commands.
-            self.report("W063", f"{self.place}: {text}", hint)
-            return None
 
     def _sender(self) -> Callable[[MappedOperation, ToolCall], CallToolResult] | None:
         """Return the function that sends calls to the service, or None with a message."""

@@ -45,11 +45,7 @@ class Command(TablesCommand):
         pending = rows.filter(pk=number).first()
         if pending is None:
             raise CommandError(f"Unknown call {number}: see `mcp_pending`.")
-        text = (
-            ""
-            if action == "list"
-            else self._decide(pending, action, options["user"], options["reason"])
-        )
+        text = "" if action == "list" else self._decide(pending, action, **options)
         if json:
             self.stdout.write(dumps(_described(pending), indent=2))
         else:
@@ -57,17 +53,19 @@ class Command(TablesCommand):
         if text:
             self.stderr.write(self.style.SUCCESS(text))
 
-    def _decide(self, pending: PendingCall, action: str, name: str | None, reason: str) -> str:
+    def _decide(
+        self, pending: PendingCall, action: str, *, user: str | None, reason: str, **others: Any
+    ) -> str:
         """Save the decision; return the message about it. Raises CommandError."""
-        if name is None:
+        if user is None:
             raise CommandError(f"--user is required: a user with the permission {DECIDE}.")
-        user = named_user(name)
-        if not user.is_active or any(lacking(user, [DECIDE])):
-            raise CommandError(f"{name} may not decide: this requires {DECIDE}.")
+        decider = named_user(user)
+        if not decider.is_active or any(lacking(decider, [DECIDE])):
+            raise CommandError(f"{user} may not decide: this requires {DECIDE}.")
         if pending.status != PendingCall.Status.WAITING:
             raise CommandError(f"Call {pending.pk} is not pending: {_decision(pending)}.")
-        decided = approve(pending, user) if action == "approve" else refuse(pending, user, reason)
-        text, level = decided
+        is_yes = action == "approve"
+        text, level = approve(pending, decider) if is_yes else refuse(pending, decider, reason)
         if level != constants.SUCCESS:
             raise CommandError(text)
         pending.refresh_from_db()

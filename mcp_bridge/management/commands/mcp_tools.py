@@ -15,7 +15,7 @@ from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import app_of, sent_definition
 from mcp_bridge.registry.linting import budget, lint_list
 from mcp_bridge.registry.linting import lint as lint_tool
-from mcp_bridge.registry.listing import DEFAULT, members, title_of
+from mcp_bridge.registry.listing import members, title_of
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of, with_settings
 
@@ -62,12 +62,10 @@ class Command(TablesCommand):
             return
         caller = None if user is None else named_user(user)
         tools = list(discovered.tools.values()) if caller is None else visible(caller)
-        lists: list[str | None] = [*conf.toolsets]
+        lists = [*discovered.lists()]
         if toolset is not None:
             check_names("toolset", [toolset], conf.toolsets)
             tools, lists = list(members(conf.toolsets[toolset], tools)), [toolset]
-        elif DEFAULT not in lists:
-            lists.insert(0, None)
         settings, rows = read_settings(), []
         for tool in tools:
             setting = settings.get(tool.key)
