@@ -99,6 +99,7 @@ class PagesAdmin(admin.ModelAdmin):
 
     # The URL parts of the pages by name: "try" is served by try_view().
     pages: Mapping[str, str] = {}
+    empty_value_display = "—"
     user_text = column("user_text", _("user"))
 
     def __init__(self, model: type[models.Model], admin_site: admin.AdminSite) -> None:

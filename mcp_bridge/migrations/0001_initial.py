@@ -292,11 +292,11 @@ class Migration(migrations.Migration):
                 ("arguments", models.TextField(blank=True, verbose_name="arguments")),
                 (
                     "arguments_bytes",
-                    models.BigIntegerField(null=True, verbose_name="size of the arguments"),
+                    models.BigIntegerField(null=True, verbose_name="size of the arguments (bytes)"),
                 ),
                 (
                     "result_bytes",
-                    models.BigIntegerField(null=True, verbose_name="size of the result"),
+                    models.BigIntegerField(null=True, verbose_name="size of the result (bytes)"),
                 ),
                 (
                     "remote_address",

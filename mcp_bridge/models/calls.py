@@ -65,8 +65,8 @@ class ToolCallRecord(models.Model):
     )
     duration_ms = models.FloatField(_("duration (ms)"), null=True)
     arguments = models.TextField(_("arguments"), blank=True)
-    arguments_bytes = models.BigIntegerField(_("size of the arguments"), null=True)
-    result_bytes = models.BigIntegerField(_("size of the result"), null=True)
+    arguments_bytes = models.BigIntegerField(_("size of the arguments (bytes)"), null=True)
+    result_bytes = models.BigIntegerField(_("size of the result (bytes)"), null=True)
     remote_address = models.CharField(_("remote address"), max_length=64, blank=True)
 
     class Meta:

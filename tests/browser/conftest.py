@@ -145,7 +145,7 @@ def inspecting(page: Page) -> Iterator[None]:
 
 
 def check(page: Page, name: str) -> None:
-    """Photograph the page and check WCAG levels A and AA as far as axe-core can."""
+    """Photograph the page and check WCAG levels A and AA and landmarks as far as axe-core can."""
     with inspecting(page):
         photograph(page, name)
 
@@ -157,7 +157,11 @@ def photograph(page: Page, name: str) -> None:
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / f"{name}-{size['width']}-{'dark' if is_dark else 'light'}.png"
     page.screenshot(path=picture, full_page=True)
-    wanted = {"runOnly": {"type": "tag", "values": LEVELS}, "resultTypes": ["violations"]}
+    wanted = {
+        "runOnly": {"type": "tag", "values": LEVELS},
+        "rules": {"landmark-unique": {"enabled": True}},
+        "resultTypes": ["violations"],
+    }
     found = Axe().run(page, options=wanted)
     violations = [
         (each["id"], node["html"])
