@@ -264,8 +264,8 @@ def see_what_failed(walk: Walk) -> None:
 
 def see_why_a_call_was_refused(walk: Walk) -> None:
     walk.follow("calls")
-    row = walk.content.locator("#result_list tbody tr").filter(has_text="articles_delete").first
-    link = row.locator(".field-shown_time a")
+    rows = walk.content.locator("#result_list tbody tr").filter(has_text="articles_delete")
+    link = rows.filter(has_text="author").first.locator(".field-shown_time a")
     walk._use(link, "its time")
     with walk.page.expect_navigation():
         link.click()
