@@ -251,6 +251,11 @@ def is_key(text: str, model: type[models.Model]) -> bool:
     return True
 
 
+def with_key(rows: models.QuerySet[Any], key: str | None) -> Any:
+    """Return the row with the primary key from a URL, or None."""
+    return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None
+
+
 class BridgeAdmin(PagesAdmin):
     """
     The admin of a model whose rows come from code or calls, so that none can be added.

@@ -26,8 +26,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication, get_application_model
 
-from mcp_bridge.admin.audience import with_key
-from mcp_bridge.admin.base import BridgeAdmin, Context, PagesAdmin, RevisedForm, column
+from mcp_bridge.admin.base import BridgeAdmin, Context, PagesAdmin, RevisedForm, column, with_key
 from mcp_bridge.oauth.connections import connections_of, live_tokens, redirect_hosts, revoke
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
