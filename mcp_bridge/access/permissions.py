@@ -130,18 +130,14 @@ def _rows(
 @cache
 def _has_tables_of_django(kind: Any) -> bool:
     """Return whether a user model has the groups and permissions of PermissionsMixin."""
-    if type(models.Permission.objects) is not models.PermissionManager:
-        return False
-    for name, model, manager in (
+    relations = (
         ("groups", models.Group, models.GroupManager),
         ("user_permissions", models.Permission, models.PermissionManager),
-    ):
-        descriptor = getattr(kind, name, None)
-        if (
-            not isinstance(descriptor, ManyToManyDescriptor)
-            or descriptor.field.related_model is not model
-            or not descriptor.through._meta.auto_created
-            or type(model._default_manager) is not manager
-        ):
-            return False
-    return True
+    )
+    return type(models.Permission.objects) is models.PermissionManager and all(
+        isinstance(descriptor := getattr(kind, name, None), ManyToManyDescriptor)
+        and descriptor.field.related_model is model
+        and descriptor.through._meta.auto_created
+        and type(model._default_manager) is manager
+        for name, model, manager in relations
+    )

@@ -190,8 +190,8 @@ def _describe_path(path: Sequence[str]) -> str:
     if head not in ("inputSchema", "outputSchema"):
         return _MEMBER_OF % {"what": _MEMBERS.get(head, head), "member": ".".join(names)}
     noun = gettext("parameter") if head == "inputSchema" else gettext("result")
-    within = ""
-    while names:
+    within = keyword = ""
+    while names and not keyword:
         name = names.pop(0)
         if name == "$defs" and names:
             noun, within = gettext("shared definition"), spelled(names.pop(0))
@@ -202,13 +202,9 @@ def _describe_path(path: Sequence[str]) -> str:
             within += "[]" if name == "items" else ".*"
         else:
             keyword = ".".join([str(_KEYWORDS.get(name, name)), *names])
-            what = _named(noun, within) if within else _MEMBERS[head]
-            return _MEMBER_OF % {"what": what, "member": keyword}
-    return _named(noun, within)
-
-
-def _named(noun: str, name: str) -> str:
-    return gettext("%(noun)s %(name)s") % {"noun": noun, "name": name}
+    named = gettext("%(noun)s %(name)s") % {"noun": noun, "name": within}
+    what = named if within else str(_MEMBERS[head])
+    return _MEMBER_OF % {"what": what, "member": keyword} if keyword else what
 
 
 def _described(value: object, path: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.authentication import is_accepted
 from mcp_bridge.access.policy import context_for, has_own_policy, lacking, refusals, unmet
-from mcp_bridge.admin.base import Context, cell, is_key, may_view_users
+from mcp_bridge.admin.base import Context, cell, may_view_users, with_key
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.features import AccessRule
 from mcp_bridge.models import ToolCallRecord
@@ -217,11 +217,9 @@ class Member:
 
     def __init__(self, group: Group) -> None:
         self.groups = Group.objects.filter(pk=group.pk)
-        rows = Permission.objects.filter(group=group)
-        self._granted = {
-            f"{label}.{codename}"
-            for label, codename in rows.values_list("content_type__app_label", "codename")
-        }
+        granted = Permission.objects.filter(group=group)
+        rows = granted.values_list("content_type__app_label", "codename")
+        self._granted = {".".join(row) for row in rows}
 
     def has_perm(self, name: str) -> bool:
         return name in self._granted
@@ -331,8 +329,3 @@ def seen(request: HttpRequest) -> Context:
         "answers": answers,
         "seen": sum(answer.sees for answer in answers),
     }
-
-
-def with_key(rows: QuerySet[Any], key: str | None) -> Any:
-    """Return the row with the primary key from a URL, or None."""
-    return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None

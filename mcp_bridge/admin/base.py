@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial, update_wrapper
 from operator import itemgetter
 from typing import Any
 
@@ -111,34 +111,33 @@ class PagesAdmin(admin.ModelAdmin):
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
         for name, route in self.pages.items():
-            view = self.admin_site.admin_view(self._viewed(getattr(self, f"{name}_view")))
+            view = getattr(self, f"{name}_view")
+            view = self.admin_site.admin_view(update_wrapper(partial(self._viewed, view), view))
             name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
             patterns.insert(0, path(route, view, name=name))
         for pattern in patterns:
-            pattern.callback = self._checked(pattern.callback)
+            view = pattern.callback
+            pattern.callback = update_wrapper(partial(self._checked, view), view)
             # Like Django does for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
 
-    def _checked(self, view: View) -> View:
-        # The rows of a list action, and those of a list with editable cells.
-        posted = re.compile(rf"_selected_action|form-\d+-{self.opts.pk.name}")
-
-        @wraps(view)
-        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            # Filters would pass it on, and PostgreSQL raises an error for it.
-            if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
-                return HttpResponseBadRequest(gettext("The address contains a NUL character."))
-            if request.method == "POST":
-                sent = [keys for name, keys in request.POST.lists() if posted.fullmatch(name)]
-                if not all(is_key(key, self.model) for keys in sent for key in keys):
-                    return HttpResponseBadRequest(gettext("The form contains an invalid row."))
-            try:
-                return view(request, *args, **kwargs)
-            except PermissionDenied as refused:
-                return self._denied(request, *refused.args or (self.opts,))
-
-        return checked
+    def _checked(
+        self, view: View, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        # Filters would pass it on, and PostgreSQL raises an error for it.
+        if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
+            return HttpResponseBadRequest(gettext("The address contains a NUL character."))
+        if request.method == "POST":
+            # The rows of a list action, and those of a list with editable cells.
+            posted = re.compile(rf"_selected_action|form-\d+-{self.opts.pk.name}")
+            sent = [keys for name, keys in request.POST.lists() if posted.fullmatch(name)]
+            if not all(is_key(key, self.model) for keys in sent for key in keys):
+                return HttpResponseBadRequest(gettext("The form contains an invalid row."))
+        try:
+            return view(request, *args, **kwargs)
+        except PermissionDenied as refused:
+            return self._denied(request, *refused.args or (self.opts,))
 
     def _denied(self, request: HttpRequest, meta: Any) -> HttpResponse:
         """Return the page that names the permission that a request for this page requires."""
@@ -153,14 +152,10 @@ class PagesAdmin(admin.ModelAdmin):
         response.status_code = 403
         return response
 
-    def _viewed(self, view: View) -> View:
-        @wraps(view)
-        def viewed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not self.has_view_or_change_permission(request):
-                raise PermissionDenied
-            return view(request, *args, **kwargs)
-
-        return viewed
+    def _viewed(self, view: View, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        return view(request, **kwargs)
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
@@ -255,6 +250,11 @@ def is_key(text: str, model: type[models.Model]) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def with_key(rows: models.QuerySet[Any], key: str | None) -> Any:
+    """Return the row with the primary key from a URL, or None."""
+    return rows.filter(pk=key).first() if key and is_key(key, rows.model) else None
 
 
 class BridgeAdmin(PagesAdmin):

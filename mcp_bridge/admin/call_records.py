@@ -50,12 +50,10 @@ MAX_WORDS: Final = 12
 # table three times, for the count, the rows and the chart.
 MOST_FOUND: Final = 1_000
 # URL parameters that are filters, in addition to those of list_filter.
-_LOOKUPS: Final = frozenset(
-    {
-        *("since", "until", "outcome__exact", "error_code__exact", "user__id__exact"),
-        *("started_at__gte", "started_at__lt"),
-    }
-)
+_LOOKUPS: Final = {
+    *("since", "until", "outcome__exact", "error_code__exact", "user__id__exact"),
+    *("started_at__gte", "started_at__lt"),
+}
 
 
 # The fields of a record's page.

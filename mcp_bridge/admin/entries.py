@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling import ToolRateThrottle
+from mcp_bridge.admin.base import cell
 from mcp_bridge.admin.schema_tables import Row, parameters
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolSetting
@@ -138,11 +139,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        if self.is_served_unapproved:
-            return gettext("%(status)s; enabled by DEBUG") % {"status": self.status.label}
-        if self.waits and not self.setting.enabled:
-            return gettext("%(status)s; disabled") % {"status": self.status.label}
-        return str(self.status.label)
+        return cell("label", {"entry": self})
 
     @property
     def error(self) -> str:

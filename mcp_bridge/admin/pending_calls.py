@@ -112,8 +112,7 @@ class PendingCallAdmin(BridgeAdmin):
         counts = self.get_queryset(request).aggregate(
             waiting=Count("pk", filter=approvable()), aside=Count("pk", filter=set_aside())
         )
-        return super().list_context(request) | {
-            **counts,
+        return counts | {
             "first": self.following(request) if counts["waiting"] else None,
             "may_decide": self.has_change_permission(request),
         }

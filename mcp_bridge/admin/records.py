@@ -20,7 +20,7 @@ from django.utils.functional import Promise
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import Choices, Context, is_key
+from mcp_bridge.admin.base import Choices, Context, with_key
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -68,13 +68,11 @@ def recent_calls(tool: str) -> Context:
 
 def recorded_arguments(key: str, tool: str) -> JSONObject:
     """Return the recorded arguments of a tool's call, without hidden or truncated values."""
-    rows = ToolCallRecord.objects.filter(pk=key, tool=tool) if is_key(key, ToolCallRecord) else ()
-    found = (json.loads(row.arguments) for row in rows if row.arguments)
+    record = with_key(ToolCallRecord.objects.filter(tool=tool), key)
+    arguments = json.loads(record.arguments or "null") if record else None
     return {
         name: value
-        for arguments in found
-        if isinstance(arguments, dict)
-        for name, value in arguments.items()
+        for name, value in (arguments.items() if isinstance(arguments, dict) else ())
         if not any(part in json.dumps(value, ensure_ascii=False) for part in (HIDDEN, CUT))
     }
 
@@ -172,10 +170,8 @@ class ToolFilter(NameFilter):
     parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [
-            (name, name)
-            for name in ToolSetting.objects.filter(kind=Tool.kind).values_list("name", flat=True)
-        ]
+        names = ToolSetting.objects.filter(kind=Tool.kind).values_list("name", flat=True)
+        return [(name, name) for name in names]
 
 
 class UserFilter(NameFilter):

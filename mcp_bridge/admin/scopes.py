@@ -11,11 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.scopes import missing_scopes, supported_scopes
-from mcp_bridge.admin.base import BridgeAdmin, Context
+from mcp_bridge.admin.base import BridgeAdmin, Context, column
 from mcp_bridge.admin.entries import entries_for
 from mcp_bridge.conf import conf
 from mcp_bridge.models import Scope, ToolSetting
-from mcp_bridge.protocol.text import cut
 
 
 @admin.register(Scope)
@@ -49,9 +48,7 @@ class ScopeAdmin(BridgeAdmin):
         }
         return self.page(request, "scopes", context)
 
-    @admin.display(description=_("required by"))
-    def needed_by(self, scope: Any) -> str:
-        return cut(", ".join(entry.setting.name for entry in scope.tools), 400)
+    needed_by = column("needed_by", _("required by"))
 
 
 def scopes_for(request: HttpRequest) -> list[Context]:

@@ -219,22 +219,14 @@ class ToolSetting(models.Model):
             super().save(*args, **kwargs)
 
 
-def renew_for_groups(
-    *,
-    action: str,
-    instance: models.Model,
-    reverse: bool,
-    pk_set: set[int] | None,
-    using: str,
-    **kwargs: object,
-) -> None:
+def renew_for_groups(*, action: str, using: str, **sent: Any) -> None:
     """Renew the generation when groups change, and restrict tools that are given groups."""
     if not action.startswith("pre_"):
         return
     Generation.renew(using)
     if action == "pre_add":
         # Groups without a restriction would be misread as a limit.
-        chosen = pk_set if reverse else {instance.pk}
+        chosen = sent["pk_set"] if sent["reverse"] else {sent["instance"].pk}
         ToolSetting.objects.using(using).filter(pk__in=chosen or ()).update(restricted=True)
 
 

@@ -10,12 +10,6 @@ from django.db import models
 
 
 def optional_user(verbose_name: Any, **options: Any) -> models.ForeignKey[User | None, User | None]:
-    """Return a nullable foreign key to a user; null without one or after its deletion."""
-    return models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        verbose_name=verbose_name,
-        related_name="+",
-        null=True,
-        **options,
-    )
+    """Return a nullable foreign key to a user; by default it becomes null when that is deleted."""
+    options = {"on_delete": models.SET_NULL, "related_name": "+", "null": True, **options}
+    return models.ForeignKey(settings.AUTH_USER_MODEL, verbose_name=verbose_name, **options)

@@ -26,8 +26,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication, get_application_model
 
-from mcp_bridge.admin.audience import with_key
-from mcp_bridge.admin.base import BridgeAdmin, Context, PagesAdmin, RevisedForm, column
+from mcp_bridge.admin.base import BridgeAdmin, Context, PagesAdmin, RevisedForm, column, with_key
 from mcp_bridge.oauth.connections import connections_of, live_tokens, redirect_hosts, revoke
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
@@ -37,7 +36,10 @@ class ClientForm(RevisedForm, ApplicationForm):
     """The toolkit's client form; rejected if the client was saved by someone else meanwhile."""
 
 
-@method_decorator(sensitive_post_parameters("client_secret"), name="changeform_view")
+# The secret is in the form.
+@method_decorator(
+    [sensitive_post_parameters("client_secret"), sensitive_variables()], name="changeform_view"
+)
 class ClientAdmin(PagesAdmin):
     """
     The admin of clients: add them, view self-registered ones, and revoke their tokens.
@@ -57,11 +59,6 @@ class ClientAdmin(PagesAdmin):
         *("registration_source", "cimd_expires_at", "hosts", "users", "last_used_at", "created"),
     ]
     actions = ["revoke"]
-
-    @sensitive_variables()
-    def changeform_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Add or change a client; its secret is in the form."""
-        return super().changeform_view(*args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tokens = live_tokens().filter(application=OuterRef("pk"), user__isnull=False)

@@ -167,17 +167,14 @@ class AuthorizationView(views.AuthorizationView):
 
 
 @method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
+# The toolkit hides fewer parameters from error reports, and only after dispatch().
+@method_decorator(sensitive_post_parameters(), name="create_token_response")
 class TokenView(OneAtATime, views.TokenView):
     """The exchange of a code or a refresh token for an access token."""
 
     @method_decorator(sensitive_post_parameters())
     def authorization_flow_token_response(self, request: HttpRequest) -> HttpResponse:
         return self.alone(request, super().authorization_flow_token_response)
-
-    # The toolkit hides fewer parameters from error reports, and only after dispatch().
-    @method_decorator(sensitive_post_parameters())
-    def create_token_response(self, request: HttpRequest) -> Any:
-        return super().create_token_response(request)
 
     @sensitive_variables()
     def post(self, request: HttpRequest) -> HttpResponse:

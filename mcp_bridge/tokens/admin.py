@@ -175,7 +175,9 @@ class TokenAdmin(PagesAdmin):
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         text = gettext("You cannot issue a token for this user. %(reason)s")
-        rule = gettext("Yourself, or an active user all of whose rights you have, except superusers.")
+        rule = gettext(
+            "Yourself, or an active user all of whose rights you have, except superusers."
+        )
         if not may_view_users(request):
             # Django's user list would be forbidden.
             text = gettext("This user does not exist, or you may not issue tokens for them.")

@@ -26,6 +26,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.compiled import compiled
 from mcp_bridge.access.locks import atomic_without_waiting
+from mcp_bridge.models.users import optional_user
 from mcp_bridge.protocol.text import without_unprintable
 
 PREFIX: Final = "mcp_"
@@ -132,14 +133,8 @@ class Token(models.Model):
         help_text=_("The token opens only tools that change nothing."),
     )
     # Kept if that user is deleted: they may still have the secret.
-    issued_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.DO_NOTHING,
-        related_name="+",
-        verbose_name=_("issued by"),
-        null=True,
-        db_constraint=False,
-        editable=False,
+    issued_by = optional_user(
+        _("issued by"), on_delete=models.DO_NOTHING, db_constraint=False, editable=False
     )
     # Revoked because its user gained rights that its issuer lacks (mcp_bridge.tokens.outgrown).
     outgrown = models.BooleanField(_("outgrown"), default=False, db_default=False, editable=False)
