@@ -39,8 +39,8 @@ TOP = {
 }
 # The limit of lines of code for each subpackage: a commit that raises one lowers another.
 ROOMS: dict[str, int] = {
-    "access": 756,
-    "admin": 2_703,
+    "access": 752,
+    "admin": 2_685,
     "calls": 833,
     "checks": 712,
     "concurrency": 252,
@@ -48,8 +48,8 @@ ROOMS: dict[str, int] = {
     "ext": 2_488,
     "features": 443,
     "management": 1_031,
-    "models": 364,
-    "oauth": 1_120,
+    "models": 350,
+    "oauth": 1_116,
     "outbound": 229,
     "protocol": 882,
     "records": 953,
@@ -59,7 +59,7 @@ ROOMS: dict[str, int] = {
     "sources": 3_059,
     "templatetags": 37,
     "testing": 164,
-    "tokens": 634,
+    "tokens": 631,
     "top": 570,
     "transports": 228,
 }
