@@ -58,7 +58,7 @@ def test_refused_call_names_the_missing_permissions(
     assert "Now: It is disabled." in read_at(administrator, record)
     get_user_model().objects.filter(pk=eva.pk).update(is_superuser=True)
     ToolSetting.objects.update(enabled=True, restricted=False)
-    assert "Now eva can use it. Either that has changed" in read_at(administrator, record)
+    assert "Now eva can use it. Either this has changed" in read_at(administrator, record)
 
 
 def test_reason_of_a_refusal_requires_both_permissions(
