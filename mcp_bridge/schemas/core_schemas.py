@@ -58,13 +58,20 @@ _PLAIN: Final = frozenset(
 _Adapt: TypeAlias = Callable[[TypeHint], TypeHint]
 
 
-def parts(schema: CoreNode) -> Iterator[CoreNode]:
+def parts(schema: object) -> Iterator[CoreNode]:
     """Yield a core schema and all schemas and fields inside it, in no particular order."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
-        yield each
-        with_parts(each, waiting.append)
+        if isinstance(each, dict):
+            yield each
+            for key, value in each.items():
+                if key in _NAMED and isinstance(value, dict):
+                    waiting.extend(value.values())
+                elif isinstance(value, _HOLDERS) and key not in _VALUES:
+                    waiting.append(value)
+        elif isinstance(each, _HOLDERS):
+            waiting.extend(each)
 
 
 def is_plain(*schemas: CoreNode) -> bool:
@@ -73,12 +80,11 @@ def is_plain(*schemas: CoreNode) -> bool:
         each.get("type", "any") in _PLAIN
         and each.get("default_factory") in (None, dict, frozenset, list, set, tuple)
         and not each.get("post_init")
-        for schema in schemas
-        for each in parts(schema)
+        for each in parts(schemas)
     )
 
 
-def with_parts(schema: CoreNode, change: Callable[[CoreNode], object]) -> CoreNode:
+def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
     """Return a core schema with ``change`` applied to each schema and field directly inside it."""
     changed: CoreNode = {}
     for key, value in schema.items():
@@ -89,7 +95,7 @@ def with_parts(schema: CoreNode, change: Callable[[CoreNode], object]) -> CoreNo
     return changed
 
 
-def _changed(value: object, change: Callable[[CoreNode], object]) -> object:
+def _changed(value: object, change: Callable[[CoreNode], CoreNode]) -> object:
     if isinstance(value, dict):
         return change(value)
     if isinstance(value, list | tuple):
