@@ -54,7 +54,7 @@ ROOMS: dict[str, int] = {
     "protocol": 882,
     "records": 953,
     "registry": 897,
-    "schemas": 2_918,
+    "schemas": 2_927,
     "server": 494,
     "sources": 3_059,
     "templatetags": 37,

@@ -42,6 +42,7 @@ _VALUES: Final = frozenset(
 )
 # Keys that hold schemas by name (of members, of tags); a name may be any word.
 _NAMED: Final = frozenset({"fields", "choices"})
+_HOLDERS: Final = (dict, list, tuple)
 # The key of a core schema's metadata that holds a description for its JSON Schema.
 DESCRIPTION: Final = "mcp_bridge_description"
 # The key in a core schema's metadata for the metadata of the Annotated that held the class.
@@ -88,10 +89,12 @@ def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> Core
     """Return a core schema with ``change`` applied to each schema and field directly inside it."""
     changed: CoreNode = {}
     for key, value in schema.items():
-        if key in _NAMED and isinstance(value, dict):
+        if not isinstance(value, _HOLDERS) or key in _VALUES:
+            changed[key] = value
+        elif key in _NAMED and isinstance(value, dict):
             changed[key] = {name: _changed(each, change) for name, each in value.items()}
         else:
-            changed[key] = value if key in _VALUES else _changed(value, change)
+            changed[key] = _changed(value, change)
     return changed
 
 
