@@ -192,7 +192,7 @@ EMPTY = """
 from django.urls import include, path
 urlpatterns = [path("", include("mcp_bridge.urls"))]
 """
-APPS = 'INSTALLED_APPS += ["rest_framework", "mcp_bridge", "mcp_bridge.tokens"]\n'
+APPS = 'INSTALLED_APPS += ["mcp_bridge", "mcp_bridge.tokens"]\n'
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ TOP = {
 # The limit of lines of code for each subpackage: a commit that raises one lowers another.
 ROOMS: dict[str, int] = {
     "access": 752,
-    "admin": 2_685,
+    "admin": 2_695,
     "calls": 833,
     "checks": 712,
     "concurrency": 252,
@@ -48,8 +48,8 @@ ROOMS: dict[str, int] = {
     "ext": 2_488,
     "features": 443,
     "management": 1_031,
-    "models": 350,
-    "oauth": 1_116,
+    "models": 342,
+    "oauth": 1_117,
     "outbound": 229,
     "protocol": 882,
     "records": 953,

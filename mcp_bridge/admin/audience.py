@@ -282,13 +282,12 @@ class Chosen:
         return sorted(answers, key=lambda answer: not answer.sees)
 
 
-def refused_now(request: HttpRequest, record: ToolCallRecord) -> Context:
-    """Return why a refused caller cannot use the tool now, for those who may view users."""
-    user = get_user_model()._default_manager.filter(pk__in=[record.user_id]).first()
+def refused_now(request: HttpRequest, record: ToolCallRecord, users: list[Any]) -> Context:
+    """Return why a refused caller (of ``users``, or anonymous) cannot use the tool now."""
     # A deleted user is known only by name.
-    if not may_view_users(request) or bool(record.user_name) != (user is not None):
+    if not record.tool or not may_view_users(request) or bool(record.user_name) != bool(users):
         return {}
-    chosen = Chosen(user=user)
+    chosen = Chosen(user=next(iter(users), None))
     return {"chosen": chosen, "now": next(iter(chosen.answers(record.tool)), None)}
 
 
@@ -300,7 +299,7 @@ def seen(request: HttpRequest) -> Context:
     may not view users.
     """
     if not may_view_users(request):
-        raise PermissionDenied(get_user_model()._meta)
+        raise PermissionDenied(get_user_model())
     asked, term = request.GET, request.GET.get("q", "").strip()
     name = get_user_model().USERNAME_FIELD
     users = get_user_model()._default_manager.order_by(name)

@@ -137,13 +137,17 @@ class PagesAdmin(admin.ModelAdmin):
         try:
             return view(request, *args, **kwargs)
         except PermissionDenied as refused:
-            return self._denied(request, *refused.args or (self.opts,))
+            return self._denied(request, refused)
 
-    def _denied(self, request: HttpRequest, meta: Any) -> HttpResponse:
-        """Return the page that names the permission that a request for this page requires."""
+    def _denied(self, request: HttpRequest, refused: PermissionDenied) -> HttpResponse:
+        """Return the page that names the missing permission, for this or the exception's model."""
+        named: list[Any] = [each for each in refused.args if isinstance(each, type)]
+        meta = named[0]._meta if named else self.opts
         page = request.resolver_match.url_name if request.resolver_match else ""
         action = str(page).rpartition("_")[2]
-        if action not in ("add", "delete"):
+        if named or action != "add" and not self.has_view_or_change_permission(request):
+            action = "view"
+        elif action not in ("add", "delete"):
             action = "change" if request.method == "POST" else "view"
         name = f"{meta.app_label}.{get_permission_codename(action, meta)}"
         is_missing = not request.user.has_perm(name)

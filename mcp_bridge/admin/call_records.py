@@ -249,7 +249,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             "keeps_arguments": conf.audit.ARGUMENTS != "none",
         }
         if record.outcome == Outcome.REFUSED and self.can_link(request, ToolSetting):
-            context |= refused_now(request, record)
+            context |= refused_now(request, record, context["users"])
         # The tokens app is optional.
         if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
             # Several tokens may match: the record has only the name.

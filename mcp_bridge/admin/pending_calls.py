@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
@@ -23,6 +24,7 @@ from mcp_bridge.admin.entries import hints
 from mcp_bridge.confirmation.decisions import approvable, approve, obstacle_to, refuse, set_aside
 from mcp_bridge.confirmation.rendering import named_values
 from mcp_bridge.models import PendingCall
+from mcp_bridge.protocol.text import cut, printable
 from mcp_bridge.registry.registry import registry
 
 Calls = QuerySet[PendingCall]
@@ -32,6 +34,8 @@ MOST_CALLS: Final = 25
 MOST_CHARACTERS: Final = 100_000
 # The most characters of a call on the front page; longer ones are shown on their own page.
 _SHORT: Final = 2_000
+# The most characters of a call's name; a longer value is not a part of it.
+_MOST_NAME: Final = 80
 
 
 class StatusFilter(SimpleListFilter):
@@ -63,9 +67,13 @@ class StatusFilter(SimpleListFilter):
 
 
 def name_of(pending: PendingCall) -> str:
-    """Return what a call does, such as "Delete an article: island-ferry"."""
+    """Return what a call does, with its short values, such as "Delete an article: harbour"."""
     tool = registry.snapshot.tools.get(pending.tool)
-    return pending.named(str(tool and tool.title or pending.tool))
+    title = str(tool and tool.title or pending.tool)
+    values = json.loads(pending.arguments or "{}").values()
+    texts = [str(each) for each in values if type(each) in (str, int)]
+    short = ", ".join(text for text in texts if 0 < len(text) <= _MOST_NAME)
+    return cut(printable(f"{title}: {short}" if short else title), _MOST_NAME)
 
 
 def shown_call(pending: PendingCall, user: User) -> Context:

@@ -78,7 +78,7 @@ def ending(tools: Iterable[Tool]) -> Counter[str]:
     current = {tool.name: fingerprint(canonical_definition(tool)) for tool in tools}
     is_open = Q(status=Status.WAITING) | Q(status=Status.APPROVED) & ~PendingCall.over()
     rows = PendingCall.objects.filter(is_open, tool__in=current).values_list("tool", "fingerprint")
-    return Counter(name for name, definition in rows if definition != current[name])
+    return Counter(name for name, definition in rows if definition != current.get(name, definition))
 
 
 def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,7 +14,6 @@ from mcp_bridge.conf import conf
 from mcp_bridge.models.keys import uuid7
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.models.users import optional_user
-from mcp_bridge.protocol.text import cut, printable
 
 
 class ToolCallRecord(models.Model):
@@ -95,10 +93,6 @@ def _ago(times: int = 1) -> datetime:
     return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
 
-# The most characters of a pending call's name; a longer value is not a part of it.
-_MOST_NAME: Final = 80
-
-
 class PendingCall(models.Model):
     """
     A call that runs only after a person has approved it.
@@ -139,14 +133,7 @@ class PendingCall(models.Model):
         default_permissions = ("view", "change", "delete")
 
     def __str__(self) -> str:
-        return self.named(self.tool)
-
-    def named(self, title: str) -> str:
-        """Return a name for the call: a title, and short values of its arguments."""
-        values = json.loads(self.arguments or "{}").values()
-        texts = [str(each) for each in values if type(each) in (str, int)]
-        short = ", ".join(text for text in texts if 0 < len(text) <= _MOST_NAME)
-        return cut(printable(f"{title}: {short}" if short else title), _MOST_NAME)
+        return f"{self.tool} ({self.pk})"
 
     @property
     def is_over(self) -> bool:

@@ -118,7 +118,8 @@ def connected(user: Any = None) -> list[Context]:
         client, user_name = each["application"], each["user"].get_username()
         name = each["client"]["client_name"]
         hosts = dict.fromkeys(re.sub(r":\d+$", "", host) for host in each["hosts"])
-        key = each["user"].pk, name, client.registration_source, *sorted(hosts)
+        publisher = each["client"]["published_by"], each["client"]["is_unverified"]
+        key = each["user"].pk, name, client.registration_source, publisher, *sorted(hosts)
         new = {**each, "hosts": hosts, "clients": [], "text": f"{user_name} {name}"}
         one = found.setdefault(key, new | {"key": f"{each['user'].pk}/{client.pk}"})
         one["clients"].append(client)

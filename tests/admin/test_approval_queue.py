@@ -305,7 +305,9 @@ def test_arguments_are_shown_by_name_and_value(settings: Any) -> None:
         page = text_at(administrator, path).split('<dl class="mcp-values">')[1].split("</dl>")[0]
         cells = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page, re.S)
         shown = {unescape(name): unescape(value) for name, value in cells}
-        assert shown.pop("tags").startswith('<details><summary>{ "a": [ "b", { "c": null } ] }')
+        assert shown.pop("tags").startswith(
+            '<details open><summary>{ "a": [ "b", { "c": null } ] }'
+        )
         assert shown == {
             "body": "One line <b>\nand another.",
             "year": "2026",

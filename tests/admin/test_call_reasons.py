@@ -46,10 +46,10 @@ def test_refused_call_names_the_missing_permissions(
     eva = get_user_model().objects.create_user("eva")
     record = refused(eva)
     text = read_at(administrator, record)
-    assert "eva could not use this tool. Now: eva lacks “Can add user”. What eva sees" in text
+    assert "eva could not use this tool. Now: eva lacks “Can add user”. Preview as eva" in text
     assert "What the model read: Unknown tool: archive" in text
     page = administrator.browser.get(reverse(f"{RECORDS}change", args=[record.pk]))
-    (address,) = re.findall(r'<a href="([^"]+)">What eva sees', page.content.decode())
+    (address,) = re.findall(r'<a href="([^"]+)">Preview as eva', page.content.decode())
     assert "eva sees 0 tools of 1" in administrator.browser.get(address).content.decode()
     row("archive").groups.set([Group.objects.create(name="desk")])
     ToolSetting.objects.update(restricted=True)
@@ -71,7 +71,7 @@ def test_reason_of_a_refusal_requires_both_permissions(
         text = read_at(Administrator(*codenames, username=f"viewer{number}"), record)
         assert "eva could not use this tool." in text
         is_told = number == 3
-        assert ("Can add user" in text, "What eva sees" in text) == (is_told, is_told)
+        assert ("Can add user" in text, "Preview as eva" in text) == (is_told, is_told)
 
 
 def test_reason_is_not_guessed_for_deleted_users(
@@ -83,9 +83,9 @@ def test_reason_is_not_guessed_for_deleted_users(
     eva.delete()
     text = read_at(administrator, record)
     assert "eva could not use this tool." in text
-    assert ("Now" in text, "What eva sees" in text) == (False, False)
+    assert ("Now" in text, "Preview as eva" in text) == (False, False)
     text = read_at(administrator, make(outcome="refused", error_code="forbidden"))
-    assert "Now: Requires login. What Anonymous caller sees" in text
+    assert "Now: Requires login. Preview as Anonymous caller" in text
 
 
 def test_each_code_of_a_refusal_has_a_sentence(administrator: Administrator) -> None:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.core.exceptions import PermissionDenied
+from django.db.models.signals import pre_save
 from django.test import Client
 from django.urls import reverse
 
+from mcp_bridge.models import ToolSetting
 from tests.support.administrator import serve_tools
 from tests.support.serving import taking
 
@@ -39,7 +42,7 @@ def text_of(client: Client, name: str, method: str = "get", *args: object) -> st
     [
         ("mcp_bridge_toolsetting_changelist", "get", "Can view tool"),
         ("mcp_bridge_toolsetting_sees", "get", "Can view tool"),
-        ("mcp_bridge_toolsetting_switch_on", "post", "Can change tool"),
+        ("mcp_bridge_toolsetting_switch_on", "post", "Can view tool"),
         ("mcp_bridge_toolcallrecord_changelist", "get", "Can view call"),
         ("mcp_bridge_pendingcall_changelist", "get", "Can view pending call"),
         ("mcp_bridge_tokens_token_changelist", "get", "Can view token"),
@@ -67,3 +70,21 @@ def test_superuser_is_not_sent_for_a_permission(grace: Client) -> None:
     text = text_of(grace, "mcp_bridge_toolsetting_add")
     assert "requires the permission" not in text
     assert "This is not possible here" in text
+
+
+def test_refusal_of_the_site_is_a_page_too(grace: Client) -> None:
+    user = get_user_model().objects.get(username="grace")
+    user.user_permissions.set(Permission.objects.filter(codename__endswith="_toolsetting"))
+    address = reverse("admin:mcp_bridge_toolsetting_changelist")
+    grace.get(address)
+    key = ToolSetting.objects.get(name="take").pk
+
+    def refuse(**sent: Any) -> None:
+        raise PermissionDenied("Four eyes: ask a colleague.", 2)
+
+    pre_save.connect(refuse, ToolSetting)
+    try:
+        page = reverse("admin:mcp_bridge_toolsetting_switch", args=[key])
+        assert grace.post(page, {"enabled": ""}).status_code == 403
+    finally:
+        pre_save.disconnect(refuse, ToolSetting)

@@ -69,7 +69,9 @@ def record(
 
 def section(text: str, name: str) -> str:
     """Return a section of the page without its tags."""
-    found = re.search(rf'<section[^>]*aria-labelledby="mcp-{name}">(.*?)</section>', text, re.S)
+    found = re.search(
+        rf'<section[^>]*>(?:(?!</?section).)*?"mcp-{name}">(.*?)</section>', text, re.S
+    )
     return " ".join(re.sub(r"<[^>]*>", " ", found[1]).split()) if found else ""
 
 

@@ -185,7 +185,7 @@ def test_connections_are_found_by_user_and_client() -> None:
 def test_ended_connections_are_not_listed() -> None:
     connect(browser_of("ada"), register())
     get_access_token_model().objects.update(expires=timezone.now() - timedelta(days=31))
-    assert "No applications are connected." in listed(staff())
+    assert "No application is connected." in listed(staff())
 
 
 def test_long_list_has_pages() -> None:

@@ -368,7 +368,7 @@ def test_json_text_counts_from_its_level() -> None:
     assert CUT in text
 
 
-# What a record reserves for its end, and what is counted around each value.
+# The bytes that a record reserves for its end, and those counted around each value.
 AROUND = 150
 
 
