@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.core.cache import cache
 from django.db import transaction
+from django.test import override_settings
 from django.urls import path, reverse
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -30,7 +31,7 @@ from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient, MCPError, text_of
-from mcp_bridge.testing.serving import route
+from mcp_bridge.testing.serving import addresses
 from mcp_bridge.tokens.models import Token
 from tests.support.administrator import Administrator, row
 from tests.support.model import USERS, Model, Served, State
@@ -74,7 +75,7 @@ answers = st.sampled_from(["accept", "accept", "decline", "cancel"])
 class Site(RuleBasedStateMachine):
     """The endpoint and the admin, each step of which the model takes as well."""
 
-    settings: Any
+    served: override_settings | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,6 +105,8 @@ class Site(RuleBasedStateMachine):
     def teardown(self) -> None:
         transaction.set_rollback(True)
         self.transaction.__exit__(None, None, None)
+        if self.served:
+            self.served.disable()
         registry.settings_changed()
 
     @staticmethod
@@ -120,7 +123,13 @@ class Site(RuleBasedStateMachine):
         for name, tool in self.model.tools.items():
             if tool.version is not None:
                 server.register_procedure(function(name, tool.version))
-        route(self.settings, path("admin/", admin.site.urls), path("rpc", server.view))
+        urls = addresses(path("admin/", admin.site.urls), path("rpc", server.view))
+        if self.served:
+            self.served.disable()
+        self.served = override_settings(
+            ROOT_URLCONF=urls, MCP_BRIDGE={"THROTTLE_CLASSES": [f"{__name__}.Still"]}
+        )
+        self.served.enable()
 
     def _post(self, page: str, **data: Any) -> None:
         """Send a form, without reading the page to which it redirects: that takes the longest."""
@@ -301,11 +310,9 @@ class Site(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db
-def test_server_agrees_with_the_model_after_any_steps(settings: Any) -> None:
-    settings.MCP_BRIDGE = {"THROTTLE_CLASSES": [f"{__name__}.Still"]}
-    machine = type("Served", (Site,), {"settings": settings})
+def test_server_agrees_with_the_model_after_any_steps() -> None:
     run_state_machine_as_test(
-        machine,
+        Site,
         settings=hypothesis_settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
