@@ -42,7 +42,7 @@ def test_urls_have_the_documented_names(settings: Any) -> None:
     }
     assert sorted(own_pages - rows.keys()) == []
     for name, page in rows.items():
-        is_of_one = name.endswith(("_try", "_approve", "_connect", "_revoke", "_switch"))
+        is_of_one = name.endswith(("_try", "_approve", "_connect", "_delete", "_revoke", "_switch"))
         address = reverse(name, args=["1"] if is_of_one else [])
         assert address.startswith("/admin/") or f"`{address}`" in page
 
