@@ -135,3 +135,15 @@ def test_exception_is_shown_beside_the_model_text(
     text = read_at(administrator, ToolCallRecord.objects.latest("pk"))
     assert "What the model read: the result, which is not kept" in text
     assert "Exception" not in text
+
+
+def test_record_without_a_tool_has_no_reason_of_now(
+    settings: Any, administrator: Administrator
+) -> None:
+    serve_tools(settings, archive, permissions=["auth.add_user"])
+    eva = get_user_model().objects.create_user("eva")
+    record = refused(eva)
+    ToolCallRecord.objects.update(tool="")
+    text = read_at(administrator, record)
+    assert "Why it was refused" in text
+    assert "Now" not in text

@@ -70,6 +70,9 @@ def test_pending_call_is_listed_and_approved(caller: CheckedClient, pending: Pen
     assert "mcp_bridge.testing" in text
     assert "The call was approved" in page(administrator, pending, _approve="1")
     (entry,) = LogEntry.objects.all()
+    # Arguments do not outlive the call in the history.
+    assert entry.object_repr == str(PendingCall.objects.get())
+    assert entry.object_repr.endswith(f"({entry.object_id})")
     assert (entry.user, entry.get_change_message()) == (administrator.user, "Approved.")
     assert caller.call_tool("shout", {"word": MARKER})["isError"] is False
     assert CALLS == [MARKER]

@@ -255,6 +255,17 @@ def test_unnamed_site_is_called_by_its_host(url: str, name: str, settings: Any) 
         assert (token.scope, token.tools, token.read_only) == (None, None, False)
         assert "not limited" in browser.get(PAGE).content.decode()
 
+    def test_token_is_revoked_whatever_the_format_of_numbers(
+        self, browser: Client, user: Any, settings: Any
+    ) -> None:
+        settings.USE_THOUSAND_SEPARATOR = True
+        Token.objects.issue(user=user, name="Laptop")
+        Token.objects.update(pk=12345)
+        page = Page(browser.get(PAGE).content.decode())
+        sent = {each["name"]: each.get("value", "") for each in page.all("input")}
+        browser.post(PAGE, {"revoke": sent["revoke"]})
+        assert not Token.objects.get().is_valid
+
     def test_revoking_is_confirmed_without_scripts(self, browser: Client, user: Any) -> None:
         Token.objects.issue(user=user, name="Laptop")
         page = Page(browser.get(PAGE).content.decode())
