@@ -10,19 +10,36 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.conf import settings
+from django.contrib.admin import AdminSite
 from django.contrib.auth import get_user_model
+from django.contrib.auth.views import LoginView
 from django.test import Client
 from django.test.utils import override_settings
+from django.urls import include, path
 from oauth2_provider.models import get_application_model
 
 from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.serving import route
 from tests.oauth.conftest import RESOURCE
 from tests.support.page import Page
+from tests.support.site import server
 
 VERIFIER = "v" * 64
 CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().strip("=")
 CALLBACK = "https://claude.ai/api/mcp/auth_callback"
 CONNECTIONS = "/mcp/connections/"
+
+
+def serve_admin(settings: Any, site: AdminSite) -> None:
+    """Serve an admin site beside the pages of OAuth, for the rest of the test."""
+    login = LoginView.as_view(template_name="admin/login.html")
+    route(
+        settings,
+        path("rpc", server.view),
+        path("admin/", site.urls),
+        path("login/", login, name="login"),
+        path("", include("mcp_bridge.oauth.urls")),
+    )
 
 
 def register(**values: Any) -> Any:

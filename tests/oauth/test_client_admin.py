@@ -10,15 +10,12 @@ from django.contrib.admin import AdminSite
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.contrib.auth.views import LoginView
 from django.test import Client
-from django.urls import include, path
 from django.utils import timezone
 from oauth2_provider.models import get_application_model
 
 from mcp_bridge.oauth.admin import ClientAdmin
 from mcp_bridge.oauth.models import ClientUse, mark_used
-from mcp_bridge.testing.serving import route
 from tests.oauth.browsing import (
     CALLBACK,
     assert_no_query_for_each_client,
@@ -27,11 +24,11 @@ from tests.oauth.browsing import (
     is_let_in,
     refresh,
     register,
+    serve_admin,
     text_of,
 )
 from tests.support.administrator import shown_by
 from tests.support.processes import run_python
-from tests.support.site import server
 
 LIST = "/admin/oauth2_provider/application/"
 
@@ -41,14 +38,7 @@ site.register(get_application_model(), ClientAdmin)
 
 @pytest.fixture(autouse=True)
 def with_admin(settings: Any) -> None:
-    login = LoginView.as_view(template_name="admin/login.html")
-    route(
-        settings,
-        path("rpc", server.view),
-        path("admin/", site.urls),
-        path("login/", login, name="login"),
-        path("", include("mcp_bridge.oauth.urls")),
-    )
+    serve_admin(settings, site)
 
 
 def staff(*codenames: str) -> Client:

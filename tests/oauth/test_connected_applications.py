@@ -12,14 +12,11 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.contrib.auth.views import LoginView
 from django.test import Client
-from django.urls import include, path
 from django.utils import timezone
 from oauth2_provider.models import get_access_token_model
 
 from mcp_bridge.oauth.models import ClientUse, mark_used
-from mcp_bridge.testing.serving import route
 from tests.oauth.browsing import (
     CALLBACK,
     assert_no_query_for_each_client,
@@ -30,9 +27,9 @@ from tests.oauth.browsing import (
     redeem,
     refresh,
     register,
+    serve_admin,
     text_of,
 )
-from tests.support.site import server
 
 LIST = "/admin/mcp_bridge_oauth/clientuse/"
 VIEW, DELETE = "view_clientuse", "delete_clientuse"
@@ -40,14 +37,7 @@ VIEW, DELETE = "view_clientuse", "delete_clientuse"
 
 @pytest.fixture(autouse=True)
 def with_admin(settings: Any) -> None:
-    login = LoginView.as_view(template_name="admin/login.html")
-    route(
-        settings,
-        path("rpc", server.view),
-        path("admin/", admin.site.urls),
-        path("login/", login, name="login"),
-        path("", include("mcp_bridge.oauth.urls")),
-    )
+    serve_admin(settings, admin.site)
 
 
 def staff(*codenames: str) -> Client:
@@ -134,14 +124,14 @@ def test_ended_connection_is_not_disconnected_again() -> None:
     browser.post(address)
     for answer in (browser.get(address, follow=True), browser.post(address, follow=True)):
         assert answer.redirect_chain == [(LIST, 302)]
-        assert "This application is no longer connected." in text_of(answer)
+        assert "This application is not connected." in text_of(answer)
     assert LogEntry.objects.count() == 1
 
 
 @pytest.mark.parametrize("key", ["1", "x_2F1", "1_2F", "1_2Fx", "_2F1"])
 def test_unknown_connection_leads_back_to_the_list(key: str) -> None:
     answer = staff().post(f"{LIST}{key}/delete/", follow=True)
-    assert "This application is no longer connected." in text_of(answer)
+    assert "This application is not connected." in text_of(answer)
 
 
 def test_viewer_cannot_disconnect() -> None:
