@@ -39,8 +39,8 @@ TOP = {
 }
 # The limit of lines of code for each subpackage: a commit that raises one lowers another.
 ROOMS: dict[str, int] = {
-    "access": 752,
-    "admin": 2_695,
+    "access": 755,
+    "admin": 2_692,
     "calls": 833,
     "checks": 712,
     "concurrency": 252,
@@ -49,13 +49,13 @@ ROOMS: dict[str, int] = {
     "features": 443,
     "management": 1_031,
     "models": 342,
-    "oauth": 1_117,
+    "oauth": 1_116,
     "outbound": 229,
     "protocol": 882,
     "records": 953,
     "registry": 897,
     "schemas": 2_927,
-    "server": 494,
+    "server": 493,
     "sources": 3_059,
     "templatetags": 37,
     "testing": 164,

@@ -170,6 +170,12 @@ class AccessPolicy:
         return _met(features, context)
 
 
+def is_limited(auth: object) -> bool:
+    """Return whether a credential allows only some features, by ``opened_by``."""
+    named = getattr(auth, "allowed_tools", None)
+    return named is not None or bool(getattr(auth, "read_only", False))
+
+
 def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeature]:
     """
     Return the features that a credential allows: all, or those in its ``allowed_tools``.

@@ -143,15 +143,13 @@ class PagesAdmin(admin.ModelAdmin):
         """Return the page that names the missing permission, for this or the exception's model."""
         named: list[Any] = [each for each in refused.args if isinstance(each, type)]
         meta = named[0]._meta if named else self.opts
-        page = request.resolver_match.url_name if request.resolver_match else ""
-        action = str(page).rpartition("_")[2]
+        action = str(getattr(request.resolver_match, "url_name", "")).rpartition("_")[2]
         if named or action != "add" and not self.has_view_or_change_permission(request):
             action = "view"
         elif action not in ("add", "delete"):
             action = "change" if request.method == "POST" else "view"
         name = f"{meta.app_label}.{get_permission_codename(action, meta)}"
-        is_missing = not request.user.has_perm(name)
-        context = {"denied": meta, "action": action, "is_missing": is_missing}
+        context = {"denied": meta, "action": action, "is_missing": not request.user.has_perm(name)}
         response = self.page(request, "denied", context)
         response.status_code = 403
         return response

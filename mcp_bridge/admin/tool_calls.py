@@ -132,9 +132,9 @@ def shown(result: bytes | JSONObject) -> Shown:
     structured, meta = read.get("structuredContent"), read.get("_meta")
     texts = [_parsed(str(each.get("text", ""))) for each in content if each.get("type") == "text"]
     errors = meta.get(ERRORS_KEY, ()) if isinstance(meta, Mapping) else ()
-    if structured is None and len(texts) == 1 and _tables(texts[0]):
-        structured = texts[0]
-    tables = _tables(structured)
+    only = texts[0] if structured is None and len(texts) == 1 else structured
+    tables = _tables(only)
+    structured = only if tables else structured
     same = [text for text in texts if structured in (text, {"result": text})]
     return Shown(
         is_error=read.get("isError") is True,

@@ -223,8 +223,8 @@ class ToolSettingAdmin(BridgeAdmin):
         """Enable or disable tools; return the review of those that are pending approval."""
         chosen = [row for row in queryset if self.has_change_permission(request, row)]
         waiting = [row for row in chosen if on and Entry.of(row).waits]
-        switched = [row for row in chosen if self._set_enabled(request, row, on=on)]
-        switched = [row for row in switched if row not in waiting]
+        changed = [row for row in chosen if self._set_enabled(request, row, on=on)]
+        switched = [row for row in changed if row not in waiting]
         if switched or not waiting:
             rest = len(chosen) - len(waiting) - len(switched)
             self.say_count(request, "enable" if on else "disable", len(switched), rest)

@@ -84,9 +84,8 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> H
             context["refusal"] = outcome.refusal
             context["shown"] = result = outcome.result and shown(outcome.result)
             form.add_tool_errors(result.errors if result else ())
-    for field in (each for each in form if each.errors):
+    for field in [each for each in form if each.errors][:1]:
         field.field.widget.attrs["autofocus"] = True
-        break
     return model_admin.page(request, "try", context)
 
 

@@ -166,17 +166,16 @@ class ConnectedAdmin(BridgeAdmin):
         user = with_key(get_user_model()._base_manager.all(), key)
         of_user = connected(user) if user else []
         found = [each for each in of_user if client in {str(one.pk) for one in each["clients"]}]
-        if not found:
-            text = gettext("This application is no longer connected.")
-            self.message_user(request, text, messages.WARNING)
-            return redirect(self.address("changelist"))
-        if request.method != "POST":
+        if found and request.method != "POST":
             context = {"title": gettext("Disconnect"), "application": found[0]}
             return self.page(request, "disconnect", context)
-        words = {"client": found[0]["client"]["client_name"], "user": user.get_username()}
-        for each in found[0]["clients"]:
-            revoke(each, user)
-            self.log_change(request, each, gettext("Disconnected from %(user)s.") % words)
-        text = gettext("%(client)s was disconnected. It can no longer act as %(user)s.") % words
-        self.message_user(request, text, messages.SUCCESS)
+        text, level = gettext("This application is not connected."), messages.WARNING
+        for application in found:
+            words = {"client": application["client"]["client_name"], "user": user.get_username()}
+            text = gettext("%(client)s was disconnected. It can no longer act as %(user)s.") % words
+            level = messages.SUCCESS
+            for each in application["clients"]:
+                revoke(each, user)
+                self.log_change(request, each, gettext("Disconnected from %(user)s.") % words)
+        self.message_user(request, text, level)
         return redirect(self.address("changelist"))

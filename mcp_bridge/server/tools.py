@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from mcp_bridge.access.policy import AccessPolicy, opened_by
+from mcp_bridge.access.policy import AccessPolicy, is_limited, opened_by
 from mcp_bridge.concurrency.places import in_thread, may_block
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import JSONObject, Request, Revision, jsonrpc, pagination
@@ -57,9 +57,7 @@ def page(
     snapshot, policy = endpoint.snapshot, endpoint.policy
     kind = type(policy)
     is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
-    # Only a limited credential opens a new list.
-    is_limited = opened_by(context.auth, ()) != ()
-    if is_default and not is_limited and snapshot.by_rule is not None:
+    if is_default and not is_limited(context.auth) and snapshot.by_rule is not None:
         # One decision per rule, however many tools share it.
         rules = frozenset(each.access for each in policy.filter(snapshot.by_rule, context))
         found = snapshot.page(Tool.kind, rules, position, revision)
