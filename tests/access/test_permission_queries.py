@@ -324,3 +324,6 @@ def test_permissions_that_are_known_take_no_query(user: Any) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert permissions_of(user) == known == {"auth.p01", "auth.p02"}
     assert len(queries) == 0
+    # A site may have set only these, such as for a user who acts as another one.
+    user._perm_cache = {"auth.p03"}
+    assert permissions_of(user) == {"auth.p03"}

@@ -246,6 +246,7 @@ class Wrapped:
         (Credential(resource=["https://example.com/mcp/"]), True, 401),
         (Credential(resource=["https://EXAMPLE.com/mcp"]), True, 401),
         (Credential(resource=["https://example.com/"]), True, 401),
+        (Credential(resource=["https://example.com/MCP"]), True, 401),
         (Credential(resource=[f"{RESOURCE} https://other.example"]), True, 401),
         (Granted(["https://other.example/mcp", RESOURCE]), True, 200),
         (Granted(["https://other.example/mcp"]), False, 401),

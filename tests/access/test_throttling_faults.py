@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
+from django.core.cache.backends.locmem import LocMemCache
 from rest_framework.throttling import BaseThrottle
 
 from mcp_bridge.access import throttling
@@ -289,14 +291,32 @@ def test_redis_that_stops_continues_and_dies_is_survived(
     assert allowed(modern, most=1) == 1
 
 
-@pytest.mark.alone
-def test_rate_outlives_the_timeout_of_a_cache(
-    modern: CheckedClient, settings: Any, tmp_path: Path
+@pytest.mark.parametrize("calls", [1, 2])
+def test_count_expires_after_its_window(
+    calls: int, modern: CheckedClient, settings: Any, place: Path
 ) -> None:
-    files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}
-    settings.CACHES = {"default": {**files, "LOCATION": str(tmp_path), "TIMEOUT": 1}}
+    files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "TIMEOUT": 60}
+    settings.CACHES = {"default": {**files, "LOCATION": str(place)}}
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"tools": "2/day"}}
     serve(settings, write)
-    assert [modern.call_tool("write")["isError"] for _ in range(2)] == [False, False]
-    time.sleep(1.2)
-    assert modern.call_tool("write")["isError"] is True
+    assert allowed(modern, most=calls) == calls
+    (file,) = place.glob("*.djcache")
+    with file.open("rb") as stored:
+        left = pickle.load(stored) - time.time()
+    assert 24 * 3600 < left <= 48 * 3600
+
+
+class RacedCache(LocMemCache):
+    """A cache in which another process adds each key first, with a count of 2."""
+
+    def add(self, key: str, value: Any, *args: Any, **kwargs: Any) -> bool:
+        super().add(key, 2, *args, **kwargs)
+        return False
+
+
+@pytest.mark.usefixtures("place")
+def test_count_of_another_process_is_continued(modern: CheckedClient, settings: Any) -> None:
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.RacedCache", "LOCATION": "raced"}}
+    settings.MCP_BRIDGE = {"THROTTLE_RATES": {"tools": "3/day"}}
+    serve(settings, write)
+    assert [modern.call_tool("write")["isError"] for _ in range(2)] == [False, True]
