@@ -60,7 +60,7 @@ def without_nul(view: View) -> View:
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if any("\0" in each for sent in (request.GET, request.POST) for each in sent.values()):
+        if any("\0" in "".join(v) for each in (request.GET, request.POST) for _, v in each.lists()):
             return JsonResponse({"error": "invalid_request"}, status=400)
         return view(request, *args, **kwargs)
 
