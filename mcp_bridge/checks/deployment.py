@@ -228,7 +228,7 @@ def _callers() -> Messages:
             "Anonymous callers are counted by address, which behind a proxy is the proxy's.",
             hint="Set REST_FRAMEWORK['NUM_PROXIES'] to the number of proxies "
             f"({DOCUMENTATION}access/throttling/).",
-            id="mcp_bridge.I003",
+            id="mcp_bridge.I005",
         )
 
 
