@@ -158,7 +158,7 @@ def _members(
         required, others = known.get("required", ()), known.get("additionalProperties")
         found = [(spelled(name), each) for name, each in known.get("properties", {}).items()]
         required = [spelled(name) for name in required]
-        for name, each in [*found, *([("*", others)] if isinstance(others, Mapping) else [])]:
+        for name, each in [*found, *([("*", others)] if others not in (None, False) else [])]:
             about, _seen = document.merged(each, within)
             yield Row(
                 name,

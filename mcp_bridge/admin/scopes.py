@@ -55,7 +55,7 @@ def scopes_for(request: HttpRequest) -> list[Context]:
     """
     Return the scopes of the settings, the admin and the tools, by name.
 
-    ``needed`` counts the tools that require a scope, enabled or not, and ``opens`` those for which
+    ``needed`` counts the tools that require a scope, enabled or not, and ``allows`` those for which
     a client needs no other scope.
     """
     rows, words = {row.name: row for row in Scope.objects.all()}, supported_scopes()
@@ -73,7 +73,7 @@ def scopes_for(request: HttpRequest) -> list[Context]:
             "description": words.get(name, name),
             "origins": [origin for origin, names in origins.items() if name in names],
             "needed": sum(name in each for each in required),
-            "opens": sum(not missing_scopes(each, {"scope": name}) for each in required),
+            "allows": sum(not missing_scopes(each, {"scope": name}) for each in required),
         }
         for name in sorted(set().union(*origins.values()))
     ]

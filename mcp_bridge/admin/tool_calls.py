@@ -104,8 +104,7 @@ def call(
         tool = server.snapshot.tools.get(tool_name)
         if confirmed and tool and tool.options.confirm and server.policy.allows(tool, context):
             approve_own(tool, sent, context)
-        result = call_named(server, tool_name, sent, context)
-        return Outcome(result=json.loads(result.to_json(LATEST)))
+        return Outcome(json.loads(call_named(server, tool_name, sent, context).to_json(LATEST)))
     except ProtocolError as error:
         refused = {"error": error, "is_unknown": isinstance(error, UnknownToolError)}
         return Outcome(refusal=cell("refused", refused))
@@ -152,14 +151,15 @@ def shown(result: bytes | JSONObject) -> Shown:
 
 
 def _tables(value: object) -> list[Table]:
-    """Return a table for each member that is a list of flat objects, or for such a list."""
+    """Return a table for each member that is a list of small flat objects, or for such a list."""
     tables = []
     for name, rows in (value if isinstance(value, Mapping) else {"": value}).items():
         if isinstance(rows, list) and any(rows) and all(map(_is_flat, rows)):
-            columns = [*dict.fromkeys(key for row in rows for key in row)][:MAX_COLUMNS]
-            cells = [[_cell(row.get(key)) for key in columns] for row in rows[:MAX_ROWS]]
-            title = "" if name == "result" else _cell(name)
-            tables.append(Table(title, [*map(_cell, columns)], cells, len(rows) - len(cells)))
+            columns = [*dict.fromkeys(key for row in rows for key in row)]
+            if len(columns) <= MAX_COLUMNS:
+                cells = [[_cell(row.get(key)) for key in columns] for row in rows[:MAX_ROWS]]
+                title = "" if name == "result" else _cell(name)
+                tables.append(Table(title, [*map(_cell, columns)], cells, len(rows) - len(cells)))
     return tables
 
 

@@ -123,10 +123,10 @@ class ModernRPCSource(MarkedSource):
         elif self.options.get("servers") is None:
             why = "it found no RpcServer in the URLconf"
             hint = (
-                f"Name a server: {NAME_SERVER}; or add its view to the URLconf, as "
-                'path("rpc", server.view), which also serves its procedures there, subject only to '
-                "their `auth`. Then mark procedures with @mcp_tool. Plain functions do not need a "
-                "server: mark them in the module mcp_tools of an app."
+                "Put @mcp_tool on a function in the module mcp_tools of an app: it needs no "
+                f"server. For procedures, name a server: {NAME_SERVER}; or add its view to the "
+                'URLconf, as path("rpc", server.view), which also serves its procedures there, '
+                "subject only to their `auth`. Then mark procedures with @mcp_tool."
             )
         else:
             why = "its option 'servers' names 0 RpcServers"

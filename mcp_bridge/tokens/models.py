@@ -124,13 +124,13 @@ class Token(models.Model):
         _("tools"),
         null=True,
         blank=True,
-        help_text=_("With none chosen, the token opens all tools that its user may call."),
+        help_text=_("With none chosen, the token allows all tools that its user may call."),
     )
     read_only = models.BooleanField(
         _("read-only"),
         default=False,
         db_default=False,
-        help_text=_("The token opens only tools that change nothing."),
+        help_text=_("The token allows only tools that change nothing."),
     )
     # Kept if that user is deleted: they may still have the secret.
     issued_by = optional_user(

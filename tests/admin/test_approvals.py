@@ -214,6 +214,16 @@ def test_pending_tools_are_selected_without_javascript(
     assert len(listed(administrator)) == expected
 
 
+def test_selecting_stays_on_the_page(settings: Any) -> None:
+    serve_many(settings, 302)
+    administrator = Administrator()
+    administrator.get("changelist")
+    assert 'name="p"' not in administrator.get("waiting")
+    page = administrator.get("waiting", p=2, select="all")
+    assert '<input type="hidden" name="p" form="mcp-filters" value="2">' in page
+    assert len(re.findall(r'name="tool" value="\w+ \w+" checked>', page)) == 2
+
+
 def test_enabling_pending_tools_leads_to_their_review(settings: Any) -> None:
     first, second, third, *_ = serve_many(settings, 4)
     administrator = Administrator()

@@ -168,9 +168,16 @@ def test_flat_objects_are_shown_as_tables(structured: Any, titles: list[str]) ->
 
 
 def test_large_tables_are_cut() -> None:
-    row = {f"column{number}": "x" * 1000 for number in range(MAX_COLUMNS + 5)}
+    row = {f"column{number}": "x" * 1000 for number in range(MAX_COLUMNS)}
     result = shown({"structuredContent": {"result": [row] * (MAX_ROWS + 7)}})
     (table,) = result.tables
     assert (len(table.columns), len(table.rows)) == (MAX_COLUMNS, MAX_ROWS)
     assert max(len(text) for row in table.rows for text in row) <= 301
     assert "7 more rows are in the JSON." in render("result", shown=result).html
+
+
+def test_lists_with_many_columns_are_open_json() -> None:
+    row = {f"column{number}": number for number in range(MAX_COLUMNS + 1)}
+    result = shown({"structuredContent": {"result": [row]}})
+    assert result.tables == []
+    assert "open" in render("result", shown=result).all("details")[0]

@@ -143,29 +143,34 @@ def test_one_table_has_each_scope_with_its_tools(administrator: Administrator) -
     Scope.objects.create(name="write", description="Change things & more")
     ToolSetting.objects.filter(name="beta").update(scopes="own write", enabled=False)
     assert scope_rows(administrator) == {
-        "own": ["none; users see its name", "From: admin", "Required by: 1 tool", "Opens: 0 tools"],
+        "own": [
+            "none; users see its name",
+            "From: admin",
+            "Required by: 1 tool",
+            "Allows: 0 tools",
+        ],
         "read": [
             f"Read {MARKER}",
             "From: settings, the tool's code",
             "Required by: 2 tools",
-            "Opens: 1 tool",
+            "Allows: 1 tool",
         ],
         "write": [
             "Change things & more",
             "From: settings, admin",
             "Required by: 1 tool",
-            "Opens: 0 tools",
+            "Allows: 0 tools",
         ],
     }
 
 
-def test_scope_opens_the_tools_of_included_scopes(
+def test_scope_allows_the_tools_of_included_scopes(
     administrator: Administrator, settings: Any
 ) -> None:
     included = {"description": "Everything", "includes": ["read"]}
     settings.MCP_BRIDGE = {"SCOPES": {"all": included}}
     assert scope_rows(administrator)["all"][1:] == [
-        *("From: settings", "Required by: 0 tools", "Opens: 2 tools")
+        *("From: settings", "Required by: 0 tools", "Allows: 2 tools")
     ]
 
 

@@ -54,7 +54,7 @@ def test_some_tools_are_approved_and_others_kept_disabled(waiting: Clicks) -> No
     waiting.click("button", "Approve selected")
     waiting.page.get_by_text("91 tools were approved.").wait_for()
     waiting.click("button", "Select all 180")
-    waiting.click("button", "Keep selected disabled")
+    waiting.click("button", "Approve, keep disabled")
     waiting.page.get_by_text("180 tools were reviewed and are disabled.").wait_for()
     assert waiting.count <= 6
     assert ToolSetting.objects.filter(enabled=True).count() == 91

@@ -17,7 +17,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, override
 from playwright.sync_api import Locator, Page
 
-from mcp_bridge.models import PendingCall, ToolSetting
+from mcp_bridge.models import PendingCall, Scope, ToolSetting
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
@@ -35,9 +35,13 @@ PEOPLE = {
     "chief": (
         *("view_toolsetting", "change_toolsetting", "view_toolcallrecord"),
         *("view_pendingcall", "change_pendingcall"),
-        *("view_token", "add_token", "change_token"),
+        *("view_token", "add_token", "change_token", "view_user"),
+        *("view_scope", "add_scope", "change_scope"),
     ),
-    "viewer": ("view_toolsetting", "view_toolcallrecord", "view_pendingcall", "view_token"),
+    "viewer": (
+        *("view_toolsetting", "view_toolcallrecord", "view_pendingcall", "view_token"),
+        *("view_scope", "view_user"),
+    ),
 }
 WIDTHS = (1440, 1024, 390)
 WALKS = [
@@ -80,6 +84,7 @@ class Walk:
         self.way: list[str] = []
         self.there: list[str] | None = None
         self.told = ""
+        self.is_barred = False
 
     def text(self, text: str, **values: str) -> str:
         """Return a text of the code in the language of the page."""
@@ -156,6 +161,13 @@ class Walk:
         told.first.wait_for()
         self.told = text % {"permission": action % {"model": model}}
         return True
+
+    def lacks(self, role: Any, text: str, **values: str) -> bool:
+        """Return whether this user lacks an element, which only those who may decide have."""
+        found = self.named(role, text, **values)
+        self.is_barred = not self.may_decide
+        assert (found.count() == 0) is self.is_barred
+        return self.is_barred
 
 
 CANNOT_CHANGE = (
@@ -315,6 +327,43 @@ def export_the_calls(walk: Walk) -> None:
     assert any("no-such-article" in line for line in lines)
 
 
+def see_what_a_user_sees(walk: Walk) -> None:
+    walk.follow("tools")
+    walk.follow("What a user sees")
+    walk.arrive()
+    walk.content.get_by_role("searchbox").fill("author")
+    walk.send("Find")
+    walk.follow("author")
+    row = walk.content.get_by_role("row").filter(has_text="articles_delete")
+    assert walk.text("no") in row.inner_text()
+
+
+def revoke_a_token(walk: Walk) -> None:
+    walk.follow("tokens")
+    walk.arrive()
+    revoke = "Revoke %(token)s", str(Token.objects.get(name="Tablet"))
+    if walk.lacks("link", revoke[0], token=revoke[1]):
+        return
+    link = walk.named("link", revoke[0], token=revoke[1])
+    walk._use(link, "Revoke")
+    with walk.page.expect_navigation():
+        link.click()
+    walk.look()
+    walk.send("Revoke")
+    assert not Token.objects.get(name="Tablet").is_valid
+
+
+def describe_a_scope(walk: Walk) -> None:
+    walk.follow("scopes")
+    walk.arrive()
+    if walk.lacks("link", "news:write"):
+        return
+    walk.follow("news:write")
+    walk.content.get_by_label(capfirst(walk.text("description"))).fill("Write for the front page.")
+    walk.send("Save")
+    assert Scope.objects.get().description == "Write for the front page."
+
+
 # In the order of the documentation.
 TASKS: list[Callable[[Walk], None]] = [
     see_the_tools,
@@ -329,6 +378,9 @@ TASKS: list[Callable[[Walk], None]] = [
     connect_a_client,
     set_a_rate,
     export_the_calls,
+    see_what_a_user_sees,
+    revoke_a_token,
+    describe_a_scope,
 ]
 
 
@@ -353,6 +405,7 @@ def busy_newsroom(newsroom: None, live_server: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "NEW_TOOLS": "disabled"}
     new = ToolSetting.objects.filter(name__in=["comments_add", "media_upload"])
     new.update(fingerprint="", approved="")
+    Token.objects.issue(user=users.get(username="author"), name="Tablet")
 
 
 @pytest.mark.parametrize(("name", "width", "language"), WALKS)
@@ -370,7 +423,7 @@ def test_each_task_is_three_clicks_away(
         assert len(walk.way) <= MOST_CLICKS
         if name == "viewer":
             assert walk.told == row.told
-        if walk.told:
+        if walk.told or walk.is_barred:
             assert walk.way == row.way[: len(walk.way)]
         else:
             assert (walk.way, walk.there) == (row.way, row.there)

@@ -77,7 +77,7 @@ def test_page_links_to_own_tokens_and_connections(settings: Any, user: Any) -> N
     client.force_login(user)
     found = page(client)
     assert 'href="/mcp/tokens/">My tokens' in found
-    assert 'href="/mcp/connections/">My connections' in found
+    assert 'href="/mcp/connections/">My connected applications' in found
     assert "Sign in to create a token" in page()
 
 

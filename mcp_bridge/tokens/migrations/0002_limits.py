@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             name="tools",
             field=models.TextField(
                 blank=True,
-                help_text="With none chosen, the token opens all tools that its user may call.",
+                help_text="With none chosen, the token allows all tools that its user may call.",
                 null=True,
                 verbose_name="tools",
             ),
@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=False,
                 default=False,
-                help_text="The token opens only tools that change nothing.",
+                help_text="The token allows only tools that change nothing.",
                 verbose_name="read-only",
             ),
         ),
