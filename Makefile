@@ -10,8 +10,8 @@ SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py audit.py a
 	tests/protocol $(addprefix tests/records/test_,redaction.py hidden_texts.py errors_on_record.py) \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
-	tests/management/test_missing_tools.py $(addprefix tests/oauth/test_,consent.py tokens.py toolsets.py) tests/server/test_query_counts.py \
-	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
+	tests/management/test_missing_tools.py $(addprefix tests/oauth/test_,authorization.py consent.py tokens.py toolsets.py) tests/server/test_query_counts.py \
+	tests/apps/test_token_limits.py $(addprefix tests/registry/test_,hidden_tools.py kinds.py) \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py \
 	tests/transports/test_body_read_before.py

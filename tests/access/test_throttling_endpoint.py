@@ -90,7 +90,7 @@ def test_site_class_gets_the_request_and_the_view(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit(THROTTLE_CLASSES=[f"{__name__}.Refusing", f"{__name__}.Refusing"])
-    with pytest.raises(MCPError, match="Too many requests"):
+    with pytest.raises(MCPError, match=r"Too many requests\. Wait before retrying\."):
         modern.list_tools()
     assert "Retry-After" not in modern.response
     assert CALLS == ["ada None /mcp"] * 2
@@ -101,6 +101,33 @@ def test_site_class_gets_the_request_and_the_view(
             client.list_tools()
     assert [f"ada {token} /mcp"] * 2 + ["AnonymousUser None /mcp"] * 2 == CALLS
     assert modern.http.get("/mcp/tools/list").status_code == 429
+
+
+class Waiting(Refusing):
+    """A throttle that refuses all for a time."""
+
+    seconds = 0.2
+
+    def wait(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "advice"),
+    [(0.2, "Retry after 1 second."), (1.1, "Retry after 2 seconds.")],
+)
+def test_wait_is_rounded_up_to_seconds(
+    seconds: float,
+    advice: str,
+    modern: CheckedClient,
+    limit: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Waiting, "seconds", seconds)
+    limit(THROTTLE_CLASSES=[f"{__name__}.Waiting"])
+    with pytest.raises(MCPError) as refused:
+        modern.list_tools()
+    assert refused.value.error["message"] == f"Too many requests. {advice}"
 
 
 @pytest.mark.parametrize(

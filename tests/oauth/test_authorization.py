@@ -181,8 +181,15 @@ def test_token_without_a_resource_is_for_the_endpoint(oauth: OAuthClient) -> Non
     assert {*map(tuple, AccessToken.objects.values_list("resource", flat=True))} == {(RESOURCE,)}
 
 
-@pytest.mark.parametrize("given", [[" HTTPS://TESTSERVER/mcp"], ["https://TESTSERVER/mcp", ""]])
-def test_resource_differing_in_more_than_case_is_foreign(
+@pytest.mark.parametrize(
+    "given",
+    [
+        [" HTTPS://TESTSERVER/mcp"],
+        ["https://TESTSERVER/mcp", ""],
+        ["https://testserver/MCP"],
+    ],
+)
+def test_resource_differing_in_more_than_case_of_host_is_foreign(
     oauth: OAuthClient, given: list[str]
 ) -> None:
     assert answered(oauth.ask(resource=given))["error"] == "invalid_target"
