@@ -193,10 +193,10 @@ def test_own_calls_are_not_pending_under_four_eyes(caller: CheckedClient, settin
 def test_tools_are_counted_and_pending_tools_are_named(caller: CheckedClient) -> None:
     administrator = Administrator()
     text = section(front(administrator), "tools")
-    assert "1 on 0 off 0 waiting" in text
+    assert "1 enabled 0 disabled 0 pending approval" in text
     ToolSetting.objects.update(fingerprint="another")
     text = section(page := front(administrator), "tools")
-    assert "0 on 0 off 1 waiting" in text
+    assert "0 enabled 0 disabled 1 pending approval" in text
     assert "shout : changed, pending approval" in text
     assert reverse("admin:mcp_bridge_toolsetting_change", args=[row("shout").pk]) in page
 
@@ -214,7 +214,7 @@ def test_approval_page_is_linked_for_users_who_may_approve(
     (shown,) = re.findall(r'name="tool" value="([^"]+)"', page)
     administrator.browser.post(address, {"tool": unescape(shown)})
     text = section(page := front(administrator), "tools")
-    assert ("1 on 0 off 0 waiting" in text, address in page) == (True, False)
+    assert ("1 enabled 0 disabled 0 pending approval" in text, address in page) == (True, False)
 
 
 def test_failing_tools_are_sorted_by_failure_rate(caller: CheckedClient) -> None:

@@ -329,7 +329,7 @@ def export_the_calls(walk: Walk) -> None:
 
 def see_what_a_user_sees(walk: Walk) -> None:
     walk.follow("tools")
-    walk.follow("What a user sees")
+    walk.follow("Preview as a user")
     walk.arrive()
     walk.content.get_by_role("searchbox").fill("author")
     walk.send("Find")
