@@ -178,6 +178,10 @@ class KeyAuthentication(BaseAuthentication):
                 raise exceptions.Throttled(wait=3)
             case "away":
                 raise DirectoryAway("SECRET-MARKER")
+            case "bad gateway" | "gateway timeout":
+                failed = DirectoryAway("SECRET-MARKER")
+                failed.status_code = 502 if key == "bad gateway" else 504
+                raise failed
             case "away for long":
                 raise DirectoryAway("SECRET-MARKER", wait=89.5)
             case "error":
@@ -227,9 +231,7 @@ def test_challenge_is_of_the_scheme_that_was_used(settings: Any) -> None:
     assert challenge(f"{DRF}.SessionAuthentication") == 'Bearer realm="mcp"'
     place = {"RESOURCE": "http://testserver/mcp", "AUTHORIZATION_SERVERS": ["https://i.example"]}
     metadata = 'resource_metadata="http://testserver/.well-known/oauth-protected-resource/mcp"'
-    found = challenge(KEY, **place)
-    assert (found.startswith('Bearer realm="mcp", '), found.endswith(", Key")) == (True, True)
-    assert metadata in found
+    assert challenge(KEY, **place) == f'Bearer realm="mcp", {metadata}, Key'
     assert metadata in challenge(TOKENS, sent="Bearer x", **place)
 
 
@@ -283,6 +285,8 @@ def test_classes_are_tried_in_their_order(settings: Any) -> None:
         ("teapot", 403, 403, None),
         ("throttled", 429, 429, "3"),
         ("away", 503, -32603, "1"),
+        ("bad gateway", 503, -32603, "1"),
+        ("gateway timeout", 503, -32603, "1"),
         ("away for long", 503, -32603, "90"),
         ("error", 200, -32603, None),
     ],
@@ -303,7 +307,9 @@ def test_exception_of_a_class_keeps_its_status(
     assert response.json()["error"]["code"] == code
     assert response.get("Retry-After") == retry
     message = response.json()["error"]["message"]
-    assert message.endswith("cannot check requests right now: try again later.") == (status == 503)
+    unavailable = "The server cannot check requests right now: try again later."
+    assert (message == unavailable) == (status == 503)
+    assert ("A request could not be authenticated or counted" in caplog.text) == (status == 503)
     assert ("WWW-Authenticate" in response) == (status == 401)
     assert b"SECRET-MARKER" not in response.content
     assert ("The request failed (reference" in caplog.text) == (key == "error")
