@@ -189,7 +189,7 @@ def test_token_without_a_resource_is_for_the_endpoint(oauth: OAuthClient) -> Non
         ["https://testserver/MCP"],
     ],
 )
-def test_resource_differing_in_more_than_case_of_host_is_foreign(
+def test_resource_differing_beyond_case_of_host_is_foreign(
     oauth: OAuthClient, given: list[str]
 ) -> None:
     assert answered(oauth.ask(resource=given))["error"] == "invalid_target"
