@@ -133,7 +133,7 @@ async def perform(call: Call) -> CallResult:
 
 async def find(call: Call) -> Tool:
     """
-    Find the tool of a call and the client's answers; take its slot.
+    Find the tool of a call and the client's answers; take its slot, for a function in a thread.
 
     Raises UnknownToolError if the caller does not have a tool of that name.
     """
@@ -148,7 +148,7 @@ async def find(call: Call) -> Tool:
     # For an unknown name another tool's rule is checked: timing must not reveal which names exist.
     asked = tool or snapshot.stand_in
     is_open = tool is not None and tool.access.is_open and context.auth is None
-    if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
+    if not (is_open and tool.is_async and hasattr(endpoint.policy.allows, "never_blocks")):
         await places.in_thread()
     is_allowed = (
         asked is not None

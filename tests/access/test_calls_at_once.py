@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.checks import run_checks
+from django.urls import path
+from modernrpc.server import RpcServer
 
-from mcp_bridge import Context, ToolError
+from mcp_bridge import Context, ToolError, mcp_tool
 from mcp_bridge.concurrency import places
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
 from tests.contract.test_throttling import NETWORKS
 from tests.support import lane
-from tests.support.asgi import Departing, posted
+from tests.support.asgi import Departing, posted, scope_of, sent
 from tests.support.values import dumps
 
 pytestmark = pytest.mark.alone
@@ -267,6 +272,48 @@ def test_calls_that_wait_on_an_event_loop_are_counted(limit: Any) -> None:
     answers, refused = asyncio.run(asyncio.wait_for(main(), 20))
     assert all(b'"isError":false' in each for each in answers)
     assert b"Too many concurrent calls: 3 are running." in refused
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("application")
+def test_functions_that_wait_for_a_thread_do_not_count(settings: Any) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def held(request: object) -> bool:
+        entered.set()
+        return go_on.wait(10)
+
+    def guarded() -> str:
+        """Return a word."""
+        return "guarded"
+
+    def quick() -> str:
+        """Return a word."""
+        return "quick"
+
+    settings.MCP_BRIDGE = {"MAX_PROCESS_REQUESTS": 1, "STATE_MAX_AGE": 60}
+    server = RpcServer(register_system_procedures=False)
+    public = mcp_tool(public=True, read_only=True)
+    server.register_procedure(public(guarded), auth=held)
+    server.register_procedure(public(quick))
+    route(settings, path("rpc", server.view), asynchronous=True)
+
+    # Made before, since a test client has the tools read anew.
+    of_guarded, *of_quick = (scope_of(name) for name in ("guarded", *["quick"] * 6))
+
+    async def main() -> int:
+        await sent(*of_quick.pop())
+        assert registry.fresh is not None
+        first = asyncio.ensure_future(sent(*of_guarded))
+        await asyncio.to_thread(entered.wait, 10)
+        calls = [asyncio.ensure_future(sent(*each)) for each in of_quick]
+        done, _waiting = await asyncio.wait(calls, timeout=0.2)
+        counted = places._all + len(done)
+        go_on.set()
+        await asyncio.gather(first, *calls)
+        return counted
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)) == 0
 
 
 @pytest.mark.django_db(transaction=True)

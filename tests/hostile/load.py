@@ -76,7 +76,7 @@ class Client:
     def send(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
         self.connection.request("POST", "/mcp", body, headers)
         answer = json.loads(self.connection.getresponse().read())
-        assert answer["id"] == 1, answer
+        assert (answer["id"], "result" in answer) == (1, True), answer
         result: dict[str, Any] = answer["result"]
         return result
 

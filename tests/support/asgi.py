@@ -37,7 +37,11 @@ def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
 
 async def posted(tool: str, status: int | None = 200, **arguments: Any) -> bytes:
     """Return the answer to a call, which has that HTTP status, or any."""
-    scope, message = scope_of(tool, **arguments)
+    return await sent(*scope_of(tool, **arguments), status)
+
+
+async def sent(scope: dict[str, Any], message: bytes, status: int | None = 200) -> bytes:
+    """Return the answer to a message, which has that HTTP status, or any."""
     application = ApplicationCommunicator(lane.application(), scope)
     await application.send_input({"type": "http.request", "body": message})
     assert status in (None, (await application.receive_output(10))["status"])
