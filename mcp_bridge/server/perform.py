@@ -147,8 +147,8 @@ async def find(call: Call) -> Tool:
     tool = snapshot.tools.get(name)
     # For an unknown name another tool's rule is checked: timing must not reveal which names exist.
     asked = tool or snapshot.stand_in
-    is_open = tool is not None and tool.access.is_open and context.auth is None
-    if not (is_open and tool.is_async and hasattr(endpoint.policy.allows, "never_blocks")):
+    is_open = tool is not None and tool.is_async and tool.access.is_open and context.auth is None
+    if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
         await places.in_thread()
     is_allowed = (
         asked is not None
