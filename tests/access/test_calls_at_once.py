@@ -298,7 +298,7 @@ def test_functions_that_wait_for_a_thread_do_not_count(settings: Any) -> None:
     server.register_procedure(public(quick))
     route(settings, path("rpc", server.view), asynchronous=True)
 
-    # Made before, since a test client has the tools read anew.
+    # Made before, because a new test client makes the registry read the tools again.
     of_guarded, *of_quick = (scope_of(name) for name in ("guarded", *["quick"] * 6))
 
     async def main() -> int:
