@@ -70,7 +70,7 @@ DATA = (
     *("ada", "bob", "administrator", "Editors", "Laptop", "Laptop (mcp_", "No.", "articles:write"),
     *("MCP", "OAuth", "CSV", "JSON", "ms", "UTC", "en", "20/min", "curl"),
     *("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex CLI", "Gemini CLI"),
-    *("MCP Inspector", "Claude", "claude.ai", "Tests"),
+    *("MCP Inspector", "Claude", "claude.ai", "Tests", "rpc (1)"),
     *("auth.delete_user", "Other.", "Newsroom", "mcp_bridge.testing", "a", "b", "c"),
     # Formats and types of JSON Schema, and an example of one.
     *("date", "date-time", "2026-01-31T12:00:00Z", "object"),

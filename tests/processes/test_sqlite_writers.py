@@ -91,7 +91,8 @@ def one(server: Server, sql: str) -> Any:
 def test_many_writers_lose_no_record_and_no_call(
     options: dict[str, Any], serve: Callable[..., Any], tmp_path: Path
 ) -> None:
-    server, call = serve(**options)
+    # A slow machine needs longer for all of them than Django's five seconds.
+    server, call = serve(**options, timeout=60)
 
     def write(writer: int) -> list[tuple[Any, float]]:
         return [call("act", number=writer * CALLS + each) for each in range(CALLS)]
