@@ -160,6 +160,7 @@ class Conf:
     NOTIFY_HELD: Sequence[Annotated[str, MinLen(1)]] = _key([])
     ALLOWED_ORIGINS: Sequence[str] = _key([])
     ERROR_MAPPER: str | None = _key(None)
+    INTERCEPTORS: Sequence[str] = _key([])
     THROTTLE_CLASSES: Sequence[str] = _key(["mcp_bridge.access.throttling.ToolRateThrottle"])
     THROTTLE_RATES: Mapping[str, Annotated[str, AfterValidator(parse_rate)] | None] = _key({})
     THROTTLE_WITHOUT_CACHE: Literal["open", "closed"] = _key("open")

@@ -8,6 +8,7 @@ The exceptions of mcp_bridge.
     ├── CallRefused               a call is answered without running its tool
     ├── UnsendableResult          a tool returned a value that cannot be sent
     └── protocol.errors           the client reads them, as JSON-RPC errors
+        └── RejectError           the site's own code rejects a request or a call
     BaseException
     └── InputRequired             the client has to answer a question first
 
@@ -16,11 +17,15 @@ Any other exception of a tool is logged in full; the model receives one generic 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
+from operator import index
 
 from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.errors import ProtocolError
 from mcp_bridge.protocol.input_requests import InputRequest, InputRequiredResult
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import printable
 
 
@@ -105,3 +110,32 @@ class CallRefused(Exception):
 
 class UnsendableResult(Exception):
     """A tool returned a value that is not JSON or breaks its output schema; see the cause."""
+
+
+class RejectError(ProtocolError):
+    """
+    An interceptor rejects a request or a call; the client reads ``message``, ``code`` and ``data``.
+
+    It is sent as a JSON-RPC error with HTTP 200. ``data`` is any JSON value, or None for none.
+    """
+
+    http_status = HTTPStatus.OK
+    refusal = "rejected"
+
+    def __init__(self, message: str, code: int = 403, data: object = None) -> None:
+        """Check the ``code`` and ``data``. Raises TypeError or ValueError if they are not JSON."""
+        super().__init__(message, data=data)
+        self.code = index(code)
+        encode(data)
+
+
+def causes(exception: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and all that led to it: its causes, its contexts, and theirs."""
+    found: list[BaseException] = []
+    pending: list[BaseException | None] = [exception]
+    while pending:
+        each = pending.pop()
+        if each is not None and not any(each is known for known in found):
+            found.append(each)
+            pending += [each.__context__, each.__cause__]
+            yield each

@@ -332,6 +332,37 @@ def test_extending_receives_every_signal(
     assert set(after[5:]) == {"An administrator has changed a tool's settings"}
 
 
+def test_extending_masks_keeps_and_rejects(
+    user: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("library.interceptors")
+    vars(module).update(run("reference/extending", "class HideCards"))
+    for each in ("library", "library.interceptors"):
+        monkeypatch.setitem(sys.modules, each, module)
+    configured = block("reference/extending", '"INTERCEPTORS"')
+    namespace: dict[str, Any] = {}
+    exec(configured, namespace)
+    settings.MCP_BRIDGE = namespace["MCP_BRIDGE"]
+    runs: list[str] = []
+
+    def count_books(title: str) -> str:
+        """Count books."""
+        runs.append(title)
+        return "CONFIDENTIAL" if title == "plans" else title
+
+    serve(settings, count_books)
+    client = CheckedClient(user=user)
+    for _ in range(2):
+        said = client.call_tool("count_books", {"title": "card 4111 1111"})
+        assert text_of(said) == "card **** ****"
+    with pytest.raises(MCPError, match="The result is confidential"):
+        client.call_tool("count_books", {"title": "plans"})
+    assert runs == ["card **** ****", "plans"]
+    client.headers["User-Agent"] = "BadBot/1"
+    with pytest.raises(MCPError, match="not welcome"):
+        client.list_tools()
+
+
 def test_extending_calls_a_tool_in_process(user: Any, settings: Any) -> None:
     serve(settings, look)
     say = run("reference/extending", "def say")["say"]

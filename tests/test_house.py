@@ -41,26 +41,26 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 755,
     "admin": 2_692,
-    "calls": 833,
-    "checks": 712,
+    "calls": 971,
+    "checks": 740,
     "concurrency": 252,
     "confirmation": 526,
     "ext": 2_488,
     "features": 443,
     "management": 1_031,
-    "models": 342,
+    "models": 344,
     "oauth": 1_116,
     "outbound": 229,
-    "protocol": 882,
+    "protocol": 886,
     "records": 953,
     "registry": 897,
     "schemas": 2_927,
-    "server": 493,
+    "server": 545,
     "sources": 3_059,
     "templatetags": 37,
     "testing": 164,
     "tokens": 631,
-    "top": 570,
+    "top": 591,
     "transports": 228,
 }
 # The packages inside each subpackage.
@@ -76,9 +76,9 @@ INSIDE: dict[str, set[str]] = {
     "tokens": {"management", "management/commands", "migrations"},
 }
 
-# All lines except migrations.
-MOST_LINES = 31_600
-MOST_LINES_OF_CORE = 28_200
+# All lines except migrations. A feature that the package did not have may raise them by its size.
+MOST_LINES = 31_920
+MOST_LINES_OF_CORE = 28_560
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
@@ -88,7 +88,14 @@ MOST_CHANGES = 40
 MOST_CHANGES_OF_A_WRITE = 45
 
 PUBLIC = {
-    "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],
+    "mcp_bridge": [
+        "Context",
+        "RejectError",
+        "ToolError",
+        "mcp_namespace",
+        "mcp_tool",
+        "mcp_toolset",
+    ],
     "mcp_bridge.access": ["AccessPolicy"],
     "mcp_bridge.access.throttling": ["CredentialRateThrottle", "ToolRateThrottle"],
     "mcp_bridge.ext.lane": ["MCPApplication"],
@@ -97,7 +104,7 @@ PUBLIC = {
     "mcp_bridge.elicitation": ["elicit"],
     "mcp_bridge.exceptions": [
         *("ArgumentError", "CallRefused", "Declined", "InputRequired", "InvalidArguments"),
-        *("ToolError", "UnsendableResult"),
+        *("RejectError", "ToolError", "UnsendableResult"),
     ],
     "mcp_bridge.models": [
         "Generation",

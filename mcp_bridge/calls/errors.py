@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from rest_framework.exceptions import APIException
 
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import InvalidArguments, ToolError, UnsendableResult
+from mcp_bridge.exceptions import InvalidArguments, RejectError, ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models.outcomes import ERRORS_KEY, ErrorCode
 from mcp_bridge.protocol import CallToolResult, ProtocolError, errors
@@ -45,6 +45,8 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     The source's error handler and ERROR_MAPPER are applied first. Raises ProtocolError if the
     tool or its error handler raised one.
     """
+    if isinstance(exception, RejectError | errors.InternalError):
+        raise exception
     if isinstance(exception, UnsendableResult):
         what = "returned a result that cannot be sent"
         return log_error(call, what, exception.__cause__, ErrorCode.UNSENDABLE)

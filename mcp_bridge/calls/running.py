@@ -24,11 +24,12 @@ from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_bridge.calls.interceptors import change_result, having
 from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.concurrency.places import in_thread, on_loop
 from mcp_bridge.concurrency.threads import unused_thread
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
+from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult, causes
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
@@ -112,6 +113,9 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception
+    if having("result"):
+        result = change_result(call, result)
+        size = len(result.to_json(call.context.revision))
     if size > conf.MAX_RESULT_BYTES:
         raise ToolError(
             f"The result of {call.tool.name} has {size} bytes, more than the "
@@ -123,16 +127,14 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
 
 async def _result_of_coroutine(call: ToolCall) -> Encoded:
     value = await _awaited(call.tool.invoke(call))
-    # An iterator can be read only once, and may query the database.
-    if not holds_iterator(value):
+    # An iterator can be read only once, and may query the database, as an interceptor may.
+    if not (holds_iterator(value) or any(each.blocks for each in having("result"))):
         try:
             return encode_result(call, value)
         except Exception as exception:
             # A queryset or relation cannot be evaluated on the event loop: retry in a thread.
-            cause: BaseException | None = exception
-            while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
-                cause = cause.__cause__ or cause.__context__
-            if cause is None:
+            found = causes(exception) if isinstance(exception, UnsendableResult) else ()
+            if not any(isinstance(each, SynchronousOnlyOperation) for each in found):
                 raise
     await in_thread()
     return encode_result(call, value)

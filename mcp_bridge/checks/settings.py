@@ -1,9 +1,10 @@
-"""Checks of the keys and values of MCP_BRIDGE (E001, E002), and of the paths in it (E008)."""
+"""Checks of the keys and values of MCP_BRIDGE (E001, E002), and of its paths (E008, E027)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final, get_type_hints
 
 from django.apps import apps
@@ -18,6 +19,11 @@ from mcp_bridge.conf import DOCUMENTATION, Audit, Conf, conf
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.base import first_line
 
+# The settings that hold dotted paths.
+_PATHS: Final = (
+    *("ACCESS_POLICY", "ERROR_MAPPER", "INTERCEPTORS", "AUTHENTICATION_CLASSES"),
+    "THROTTLE_CLASSES",
+)
 # Without the app, importing its models would assign them to mcp_bridge, without tables.
 _APPS: Final = ("mcp_bridge.tokens", "mcp_bridge.oauth")
 
@@ -32,13 +38,39 @@ def check_settings(**kwargs: object) -> list[checks.CheckMessage]:
     if isinstance(audit := given.get("AUDIT"), dict):
         within = get_type_hints(Audit, include_extras=True)
         found += _section("MCP_BRIDGE['AUDIT']", within, audit)
-    for key in ("ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES", "THROTTLE_CLASSES"):
+    for key in _PATHS:
         named = getattr(conf, key)
         if named is not None and not _errors(hints[key], named):
             default = "" if key in given else " (the default)"
             for path in [named] if isinstance(named, str) else named:
                 found += import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
-    return [*found, *_check_calls_at_once(hints)]
+    return [*found, *(_check_interceptors() if not found else ()), *_check_calls_at_once(hints)]
+
+
+def _check_interceptors() -> Iterator[checks.CheckMessage]:
+    """Check that each interceptor can be made, has a method, and yields in its ``call`` alone."""
+    for path in conf.INTERCEPTORS:
+        given = import_string(path)
+        found = {each: getattr(given, each, None) for each in ("request", "call", "result")}
+        methods = {name: each for name, each in found.items() if each is not None}
+        if not isinstance(given, type):
+            methods = {"call": given}
+        wrong = "" if methods else "has none of the methods request, call and result"
+        for name, method in methods.items():
+            if iscoroutinefunction(method) or isgeneratorfunction(method) != (name == "call"):
+                rule = "does not yield the call" if name == "call" else "is not a plain function"
+                wrong = f"has a {name} that {rule}"
+        try:
+            given() if isinstance(given, type) else None
+        except Exception as error:
+            wrong = f"cannot be made: {first_line(error)}"
+        if wrong:
+            yield checks.Error(
+                f"The interceptor {path} in MCP_BRIDGE['INTERCEPTORS'] {wrong}.",
+                hint="A call is a generator function, with `result = yield call` and `return "
+                f"result` ({DOCUMENTATION}reference/extending/#interceptors).",
+                id="mcp_bridge.E027",
+            )
 
 
 def _check_calls_at_once(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:

@@ -34,6 +34,8 @@ class ErrorCode(TextChoices):
     THROTTLED = "throttled", _("too many calls")
     INVALID = "invalid", _("invalid request or arguments")
     UNCONFIRMED = "unconfirmed", _("not confirmed by a person")
+    REJECTED = "rejected", _("rejected by the site's own code")
+    ANSWERED = "answered", _("answered by the site's own code")
     UNRECORDED = "unrecorded", _("no record could be written")
     UNAVAILABLE = "unavailable", _("unavailable for the moment")
     TOOL_ERROR = "tool_error", _("the tool said so")

@@ -17,7 +17,7 @@ _Capabilities: TypeAlias = dict[str, "_Capabilities"]
 class ProtocolError(Exception):
     """An error that is sent to the client. Its text must not contain secrets."""
 
-    code: ClassVar[int]
+    code: int
     http_status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
     # The error code in the record of a call refused with this error.
     refusal: ClassVar[str] = "invalid"
@@ -63,6 +63,9 @@ class MethodNotFoundError(ProtocolError):
     code = -32601
     http_status = HTTPStatus.NOT_FOUND
 
+    def __init__(self, method: str) -> None:
+        super().__init__(f"Method not found: {cut(method)}")
+
 
 class InvalidParamsError(ProtocolError):
     # HTTP 200: dual-era clients fall back to initialize on a 400 without a modern error code.
@@ -88,6 +91,7 @@ class UnknownToolError(InvalidParamsError):
 class InternalError(ProtocolError):
     code = -32603
     http_status = HTTPStatus.OK
+    refusal = "internal_error"
 
 
 class UnavailableError(InternalError):

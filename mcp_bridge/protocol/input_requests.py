@@ -106,6 +106,7 @@ class InputRequiredResult:
 
     requests: Mapping[str, InputRequest]
     state: str
+    is_error: ClassVar[bool] = False
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
         """Return it as JSON text. Raises ValueError or TypeError for values that are not JSON."""

@@ -14,16 +14,20 @@ from mcp_bridge import protocol
 from mcp_bridge.access import policy
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.calls import errors
+from mcp_bridge.calls.interceptors import CallResult, CallsAround, having, see_request
 from mcp_bridge.calls.running import run, run_precheck
 from mcp_bridge.concurrency import places
-from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments, ToolError
+from mcp_bridge.exceptions import (
+    CallRefused,
+    InputRequired,
+    InvalidArguments,
+    RejectError,
+    ToolError,
+)
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import Answers, CallToolResult, JSONObject, ProtocolError, Request
 from mcp_bridge.records import recorder
-from mcp_bridge.server.methods import Endpoint, Send
-
-CallResult: TypeAlias = CallToolResult | protocol.InputRequiredResult
 
 
 @dataclass(slots=True)
@@ -34,7 +38,7 @@ class Call:
     ``name`` and ``arguments`` are kept as sent, for the record. ``tool`` is the tool found,
     ``answers`` the client's answers, and ``checked`` the ToolCall once the arguments are Python
     values. Calls by name have an ``endpoint``; calls of clients have their ``request`` and the
-    ``slot`` that it takes.
+    ``slot`` that it takes. ``around`` are the site's interceptors, if any.
     """
 
     name: object
@@ -42,11 +46,12 @@ class Call:
     context: Context
     tool: Tool | None = None
     answers: Answers | None = None
-    endpoint: Endpoint | None = None
+    endpoint: Any = None
     request: Request | None = None
     slot: places.CallSlot | None = None
     checked: Any = None
     is_counted: bool = False
+    around: Any = None
 
 
 # A step raises CallRefused or ProtocolError to refuse a call, and awaits a thread if it blocks.
@@ -55,9 +60,19 @@ Step: TypeAlias = Callable[[Call, Tool], Awaitable[None]]
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
 
-async def call_tool(
-    endpoint: Endpoint, request: Request, context: Context, send: Send
-) -> CallResult:
+async def intercept_request(request: Request, context: Context) -> None:
+    """Show a request to the interceptors. Records a call that they reject, and raises."""
+    try:
+        await see_request(request, context)
+    except ProtocolError as error:
+        if request.method == "tools/call":
+            await places.in_thread()
+            named = request.params.get("name"), request.params.get("arguments")
+            recorder.refuse(error.refusal, *named, context, error=error)
+        raise
+
+
+async def call_tool(endpoint: Any, request: Request, context: Context, send: object) -> CallResult:
     """Call the requested tool (MCP, "Tools", "Calling tools")."""
     params = request.params
     name, arguments = params.get("name"), params.get("arguments")
@@ -69,7 +84,7 @@ async def call_tool(
             call.slot.free()
 
 
-def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
+def call_named(endpoint: Any, name: object, arguments: object, context: Context) -> CallResult:
     """Call a tool by name in this process. Raises UnknownToolError and the errors of ``call``."""
     return places.drive(perform(Call(name, arguments, context, endpoint=endpoint)))
 
@@ -96,15 +111,34 @@ async def acall(
 
 async def perform(call: Call) -> CallResult:
     """
-    Run the steps of one call.
+    Run the steps of one call, within the interceptors of the site.
 
     Returns the result for the client. Raises ProtocolError for errors of the client.
     """
+    if not having("call"):
+        return await _perform(call)
+    call.around = around = CallsAround()
+    outcome: CallResult | Exception
+    try:
+        try:
+            outcome = await _perform(call)
+        except Exception as error:
+            outcome = error
+        return await around.end(outcome)
+    except asyncio.CancelledError:
+        await places.in_thread()
+        around.close()
+        raise
+
+
+async def _perform(call: Call) -> CallResult:
     started: recorder.StartedCall | None = None
     try:
         tool = call.tool or await find(call)
         if not tool.is_async:
             await places.in_thread()
+        if call.around and (answer := await intercept(call, tool)):
+            return answer
         for step in steps_of(tool, call.answers is not None):
             await step(call, tool)
         started = await recorder.start(call.checked)
@@ -144,7 +178,7 @@ async def find(call: Call) -> Tool:
     if not isinstance(call.arguments, dict | None):
         raise protocol.InvalidParamsError("Invalid params: arguments must be an object.")
     snapshot = endpoint.snapshot
-    tool = snapshot.tools.get(name)
+    tool: Tool | None = snapshot.tools.get(name)
     # For an unknown name another tool's rule is checked: timing must not reveal which names exist.
     asked = tool or snapshot.stand_in
     is_open = tool is not None and tool.is_async and tool.access.is_open and context.auth is None
@@ -167,6 +201,29 @@ async def find(call: Call) -> Tool:
         if request.revision.input_required and not _ANSWERS.isdisjoint(request.params):
             call.answers = protocol.read_answers(request.params)
     return tool
+
+
+async def intercept(call: Call, tool: Tool) -> CallToolResult | None:
+    """
+    Run the interceptors up to their ``yield``, and take the arguments that they yield.
+
+    Returns the result, which is recorded, if one of them answers in the tool's place.
+    """
+    if tool.access.scopes:
+        await check_scopes(call, tool)
+    around: CallsAround = call.around
+    sent: Any = call.arguments or {}
+    try:
+        answer = await around.begin(ToolCall(tool, {}, call.context, sent))
+    finally:
+        call.arguments = around.call.sent or call.arguments
+    if answer is not None:
+        await count(call, tool)
+        started = await recorder.start(around.call)
+        outcome = Outcome.FAILED if answer.is_error else Outcome.SUCCEEDED
+        size = len(answer.to_json(call.context.revision))
+        await recorder.finish(started, outcome, error_code=ErrorCode.ANSWERED, result_bytes=size)
+    return answer
 
 
 @lru_cache(maxsize=8192)
@@ -314,8 +371,11 @@ async def _handle_exception(
                 return question
     except Exception as error:
         # Even str() of an exception runs the site's code.
-        is_sent = isinstance(error, ProtocolError)
-        code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
+        if isinstance(error, RejectError | protocol.errors.InternalError):
+            code = error.refusal
+        else:
+            is_sent = isinstance(error, ProtocolError)
+            code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
         await recorder.finish(started, Outcome.FAILED, error_code=code, error=error)
         raise
     return await _fail(started, handled)

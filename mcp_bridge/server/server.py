@@ -9,14 +9,15 @@ from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, opened_by
 from mcp_bridge.calls.errors import reraise
+from mcp_bridge.calls.interceptors import having
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import SUPPORTED_VERSIONS, JSONObject, Request, Result, errors
 from mcp_bridge.protocol.revisions import negotiate
-from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
 from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable, drop
+from mcp_bridge.server.perform import intercept_request
 
 
 async def initialize(
@@ -132,10 +133,12 @@ class MCPServer(Endpoint):
         Await it under ``concurrency.places.drive`` or ``alternate``. Raises ProtocolError.
         """
         try:
+            if having("request"):
+                await intercept_request(request, context)
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods
             method = self.methods.get(request.method) or of_era.get(request.method)
             if method is None:
-                raise errors.MethodNotFoundError(f"Method not found: {cut(request.method)}")
+                raise errors.MethodNotFoundError(request.method)
             return await method(self, request, context, send)
         except Exception as exception:
             reraise(exception)

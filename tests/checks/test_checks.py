@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from modernrpc.server import RpcServer
 
 import mcp_bridge
-from mcp_bridge import mcp_tool
+from mcp_bridge import ToolError, mcp_tool
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
@@ -45,6 +45,62 @@ def ids(but: Collection[str] = OPEN_AT_RPC) -> list[str]:
 
 def test_test_site_has_no_errors() -> None:
     assert found() == []
+
+
+class Nothing:
+    """An interceptor without a method."""
+
+
+class Plain:
+    """An interceptor whose ``call`` is not a generator."""
+
+    def call(self, call: Any) -> Any:
+        return call
+
+
+class Awaiting:
+    async def request(self, request: Any, context: Any) -> None:
+        raise ToolError("never awaited")
+
+
+class Yielding:
+    def result(self, call: Any, result: Any) -> Any:
+        yield result
+
+
+class Unmade:
+    def __init__(self) -> None:
+        raise ValueError("no key")
+
+    def request(self, request: Any, context: Any) -> None:
+        return None
+
+
+def plain(call: Any) -> Any:
+    return call
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("Nothing", "has none of the methods request, call and result"),
+        ("Plain", "has a call that does not yield the call"),
+        ("plain", "has a call that does not yield the call"),
+        ("Awaiting", "has a request that is not a plain function"),
+        ("Yielding", "has a result that is not a plain function"),
+        ("Unmade", "cannot be made: no key"),
+    ],
+)
+def test_interceptor_that_cannot_work_is_an_error(name: str, part: str, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"INTERCEPTORS": [f"{__name__}.{name}"]}
+    (message,) = found()
+    assert message.id == "mcp_bridge.E027"
+    assert part in message.msg
+
+
+def test_path_of_an_interceptor_must_exist(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"INTERCEPTORS": ["no.such.Interceptor"]}
+    assert ids() == ["E008"]
 
 
 def test_ids_are_unique_and_all_explained() -> None:

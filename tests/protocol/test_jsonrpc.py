@@ -193,7 +193,7 @@ def test_message_that_is_not_an_object_is_refused(message: Any, kind: str) -> No
 def test_errors_are_json_and_echo_the_id(request_id: Any) -> None:
     error = json.loads(jsonrpc.error_response(request_id, MethodNotFoundError("gone")))
     assert error["id"] == request_id
-    assert error["error"] == {"code": -32601, "message": "gone"}
+    assert error["error"] == {"code": -32601, "message": "Method not found: gone"}
 
 
 def test_error_without_data_omits_the_member() -> None:
