@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "NOTIFY_HELD": [],
     "ALLOWED_ORIGINS": [],
     "ERROR_MAPPER": None,
+    "INTERCEPTORS": [],
     "THROTTLE_CLASSES": ["mcp_bridge.access.throttling.ToolRateThrottle"],
     "THROTTLE_RATES": {},
     "THROTTLE_WITHOUT_CACHE": "open",
