@@ -196,7 +196,7 @@ def _end(begun: Around, call: ToolCall, outcome: CallResult | Exception) -> Call
 
 def _result(call: ToolCall, value: object) -> CallToolResult:
     """Return an interceptor's result. Raises TypeError or ValueError if it cannot be sent."""
-    result = value if value is None else call.tool.encode(value)
+    result = None if value is None else call.tool.encode(value)
     if not isinstance(result, CallToolResult):
         raise TypeError(f"It must return a result of the tool, not {type(value).__name__}.")
     if len(result.to_json(call.context.revision)) > conf.MAX_RESULT_BYTES:

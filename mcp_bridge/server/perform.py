@@ -51,7 +51,7 @@ class Call:
     slot: places.CallSlot | None = None
     checked: Any = None
     is_counted: bool = False
-    around: Any = None
+    around: CallsAround | None = None
 
 
 # A step raises CallRefused or ProtocolError to refuse a call, and awaits a thread if it blocks.
@@ -137,7 +137,7 @@ async def _perform(call: Call) -> CallResult:
         tool = call.tool or await find(call)
         if not tool.is_async:
             await places.in_thread()
-        if call.around and (answer := await intercept(call, tool)):
+        if call.around and (answer := await intercept(call, tool, call.around)):
             return answer
         for step in steps_of(tool, call.answers is not None):
             await step(call, tool)
@@ -203,7 +203,7 @@ async def find(call: Call) -> Tool:
     return tool
 
 
-async def intercept(call: Call, tool: Tool) -> CallToolResult | None:
+async def intercept(call: Call, tool: Tool, around: CallsAround) -> CallToolResult | None:
     """
     Run the interceptors up to their ``yield``, and take the arguments that they yield.
 
@@ -211,7 +211,6 @@ async def intercept(call: Call, tool: Tool) -> CallToolResult | None:
     """
     if tool.access.scopes:
         await check_scopes(call, tool)
-    around: CallsAround = call.around
     sent: Any = call.arguments or {}
     try:
         answer = await around.begin(ToolCall(tool, {}, call.context, sent))

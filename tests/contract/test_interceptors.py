@@ -137,9 +137,9 @@ def test_call_runs_inside_of_all(
     assert json.loads(record().arguments) == {"word": changed}
 
 
-class Breaking:
+class Wrong:
     def call(self, call: Any) -> Any:
-        result = yield call._replace(sent={"word": call.sent["word"].removeprefix("1")})
+        result = yield call._replace(sent={"word": 5})
         SEEN.append(f"is error {result.is_error}")
         return result
 
@@ -151,18 +151,11 @@ def test_changed_arguments_are_checked(modern: CheckedClient, site: Callable[...
     assert (SEEN, record().error_code) == (["is error True"], "invalid")
 
 
-class Wrong:
-    def call(self, call: Any) -> Any:
-        result = yield call._replace(sent={"word": 5})
-        SEEN.append(f"is error {result.is_error}")
-        return result
-
-
 def test_error_results_arrive_at_the_yield(
     modern: CheckedClient, site: Callable[..., None]
 ) -> None:
-    site("Breaking")
-    assert modern.call_tool("echo", {"word": "1broken"})["isError"] is True
+    site("Guarding")
+    assert modern.call_tool("echo", {"word": "broken"})["isError"] is True
     assert SEEN == ["echo broken", "is error True"]
 
 
