@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Gt, MinLen
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -170,6 +170,8 @@ class Conf:
     CACHE_TTL: Annotated[int, Ge(0)] = _key(300)
     MAX_BODY_BYTES: Annotated[int, Ge(1)] = _key(1024 * 1024)
     MAX_RESULT_BYTES: Annotated[int, Ge(1)] = _key(5 * 1024 * 1024)
+    CALL_TIMEOUT: Annotated[float, Gt(0)] | None = _key(None)
+    PROGRESS_HEARTBEAT: Annotated[float, Gt(0)] | None = _key(10)
     MAX_CONCURRENT_CALLS: Annotated[int, Ge(1)] | None = _key(20)
     MAX_PROCESS_CALLS: Annotated[int, Ge(1)] | None = _key(80)
     MAX_PROCESS_REQUESTS: Annotated[int, Ge(1)] | None = _key(10)

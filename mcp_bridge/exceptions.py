@@ -10,13 +10,17 @@ The exceptions of mcp_bridge.
     └── protocol.errors           the client reads them, as JSON-RPC errors
         └── RejectError           the site's own code rejects a request or a call
     BaseException
-    └── InputRequired             the client has to answer a question first
+    ├── InputRequired             the client has to answer a question first
+    └── asyncio.CancelledError
+        └── Cancelled             the client has gone, or does not want the result any more
+            └── TimedOut          the call has reached its time limit
 
 Any other exception of a tool is logged in full; the model receives one generic sentence.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -81,6 +85,18 @@ class InputRequired(BaseException):
         self.requests = dict(requests)
         self.tool_state = tool_state
         super().__init__("The client has to answer first.")
+
+
+class Cancelled(asyncio.CancelledError):
+    """
+    The end of a call whose client has disconnected or cancelled it; ``progress()`` raises it.
+
+    A tool may catch it to clean up, and must raise it again. The tool's writes are rolled back.
+    """
+
+
+class TimedOut(Cancelled):
+    """The end of a call that has reached its time limit; the model reads an error."""
 
 
 class CallRefused(Exception):

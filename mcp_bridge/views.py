@@ -149,8 +149,9 @@ class MCPView(BridgeView):
 
     http_method_names = ["post"]
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return http.respond(places.drive(self.reply(request)))
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        reply = places.drive(self.reply(request))
+        return http.respond(reply) if reply.events is None else http.streamed(reply)
 
     async def reply(self, request: HttpRequest, server: MCPServer | None = None) -> Reply:
         """Return the reply to a request; ``server`` is the one that answers, if already known."""
@@ -163,15 +164,22 @@ class MCPView(BridgeView):
         if len(body) > _LARGE:
             await places.in_thread()
         known = server
+        # Most requests do not have a token, and are not streamed.
+        is_asked = b'"progressToken"' in body
+        stream = http.stream_for(request, self.view_is_async) if is_asked else None
 
         async def handle(message: Request) -> Result:
-            if message.number:
+            if message.number and message.id is not None:
                 await places.in_thread()
                 self.count(request)
-            return await known.handle(message, self.get_context(request, message))
+            context = self.get_context(request, message)
+            if stream is not None and message.number is None:
+                vars(context)["stream"] = stream
+            return await known.handle(message, context)
 
         headers, info = http.headers_of(request.META), server.server_info
-        return await answer(body, handle, headers=headers, server_info=info)
+        work = answer(body, handle, headers=headers, server_info=info)
+        return await (work if stream is None else stream.answer(work, request))
 
     def http_method_not_allowed(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
@@ -213,8 +221,9 @@ class AsyncMCPView(MCPView):
 
     async def post(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        return http.respond(await self.reply_in_slot(request))
+    ) -> HttpResponseBase:
+        reply = await self.reply_in_slot(request)
+        return http.respond(reply) if reply.events is None else http.streamed(reply)
 
     async def reply_in_slot(self, request: HttpRequest) -> Reply:
         """Return the reply to a request, after waiting for a request slot of the process."""

@@ -41,27 +41,27 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 755,
     "admin": 2_692,
-    "calls": 971,
+    "calls": 1_040,
     "checks": 740,
-    "concurrency": 252,
+    "concurrency": 306,
     "confirmation": 526,
     "ext": 2_488,
-    "features": 443,
+    "features": 464,
     "management": 1_031,
-    "models": 344,
+    "models": 345,
     "oauth": 1_116,
     "outbound": 229,
-    "protocol": 886,
+    "protocol": 903,
     "records": 953,
     "registry": 897,
     "schemas": 2_927,
     "server": 545,
     "sources": 3_059,
     "templatetags": 37,
-    "testing": 164,
+    "testing": 184,
     "tokens": 631,
-    "top": 591,
-    "transports": 228,
+    "top": 604,
+    "transports": 478,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -77,8 +77,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 31_920
-MOST_LINES_OF_CORE = 28_560
+MOST_LINES = 32_550
+MOST_LINES_OF_CORE = 29_200
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
@@ -103,8 +103,8 @@ PUBLIC = {
     "mcp_bridge.ext.jwt": ["JWTAuthentication"],
     "mcp_bridge.elicitation": ["elicit"],
     "mcp_bridge.exceptions": [
-        *("ArgumentError", "CallRefused", "Declined", "InputRequired", "InvalidArguments"),
-        *("RejectError", "ToolError", "UnsendableResult"),
+        *("ArgumentError", "CallRefused", "Cancelled", "Declined", "InputRequired"),
+        *("InvalidArguments", "RejectError", "TimedOut", "ToolError", "UnsendableResult"),
     ],
     "mcp_bridge.models": [
         "Generation",

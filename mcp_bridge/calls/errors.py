@@ -14,7 +14,14 @@ from django.utils.module_loading import import_string
 from rest_framework.exceptions import APIException
 
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import InvalidArguments, RejectError, ToolError, UnsendableResult
+from mcp_bridge.exceptions import (
+    InvalidArguments,
+    RejectError,
+    TimedOut,
+    ToolError,
+    UnsendableResult,
+    causes,
+)
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models.outcomes import ERRORS_KEY, ErrorCode
 from mcp_bridge.protocol import CallToolResult, ProtocolError, errors
@@ -27,6 +34,8 @@ logger = get_logger("mcp_bridge.calls")
 # database such as a standby (PostgreSQL, "Error Codes"; MySQL's error number).
 _UNAVAILABLE: Final = frozenset({"42P01", "42703", "25006"})
 _MISSING_TABLE: Final = (1146,)
+# PostgreSQL's code for a statement that exceeded statement_timeout.
+_STOPPED: Final = "57014"
 
 
 class HandledError(NamedTuple):
@@ -38,7 +47,7 @@ class HandledError(NamedTuple):
     cause: BaseException | None = None
 
 
-def handle_error(call: ToolCall, exception: Exception) -> HandledError:
+def handle_error(call: ToolCall, exception: Exception | TimedOut) -> HandledError:
     """
     Return the model's result and the record's error for an exception that a call raised.
 
@@ -47,6 +56,13 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     """
     if isinstance(exception, RejectError | errors.InternalError):
         raise exception
+    if isinstance(exception, TimedOut) or _ran_out_of_time(call, exception):
+        seconds = call.context._running.seconds
+        stopped = CallToolResult.error(
+            f"The tool {call.tool.name} was stopped after its time limit of {seconds:g} seconds. "
+            "Request less in one call; repeating the call unchanged will not help."
+        )
+        return HandledError(stopped, ErrorCode.TIMED_OUT)
     if isinstance(exception, UnsendableResult):
         what = "returned a result that cannot be sent"
         return log_error(call, what, exception.__cause__, ErrorCode.UNSENDABLE)
@@ -97,6 +113,15 @@ def log_error(
         f"and {advice}."
     )
     return HandledError(CallToolResult.error(text), code, reference, cause)
+
+
+def _ran_out_of_time(call: ToolCall, exception: BaseException) -> bool:
+    """Return whether the database has stopped a statement at the time limit of the call."""
+    running = call.context._running
+    is_late = running is not None and running.is_late
+    return is_late and any(
+        getattr(each, "sqlstate", None) == _STOPPED for each in causes(exception)
+    )
 
 
 def is_database_unavailable(exception: BaseException) -> bool:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import lru_cache, partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -26,13 +26,21 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.calls.interceptors import change_result, having
 from mcp_bridge.calls.results import holds_iterator
-from mcp_bridge.concurrency.places import in_thread, on_loop
+from mcp_bridge.concurrency.places import client_has_gone, in_thread, on_loop
 from mcp_bridge.concurrency.threads import unused_thread
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult, causes
+from mcp_bridge.exceptions import (
+    Cancelled,
+    InputRequired,
+    TimedOut,
+    ToolError,
+    UnsendableResult,
+    causes,
+)
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.transports.streams import Stream
 
 logger = get_logger("mcp_bridge.calls")
 
@@ -51,6 +59,43 @@ class Encoded(NamedTuple):
     size: int
 
 
+class Running:
+    """
+    A tool that has started; ``context.progress`` and ``context.cancelled`` ask it.
+
+    ``stream`` receives its progress, if the client may want it. ``seconds`` is its time limit, or
+    None.
+    """
+
+    __slots__ = ("_ends", "_stream", "seconds")
+
+    def __init__(self, stream: Stream | None, seconds: float | None) -> None:
+        self._stream = stream
+        self.seconds = seconds
+        self._ends = None if seconds is None else monotonic() + seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time limit has passed."""
+        return self._ends is not None and monotonic() >= self._ends
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its result is not awaited any more."""
+        return client_has_gone() or self.is_late
+
+    def report(self, done: float, total: float | None, message: str) -> None:
+        """Send progress. Raises Cancelled or TimedOut if the call is over."""
+        if self.is_late:
+            raise TimedOut
+        if client_has_gone():
+            raise Cancelled
+        if not (math.isfinite(done) and math.isfinite(done if total is None else total)):
+            raise ValueError(f"progress({done!r}, {total!r}): give finite numbers.")
+        if self._stream is not None:
+            self._stream.report(done, total, message)
+
+
 # Called with the size of a successful result and the databases about to be committed.
 BeforeCommit: TypeAlias = Callable[[int, Sequence[str]], None]
 
@@ -62,25 +107,29 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     A coroutine function is awaited on an event loop; for any other, the caller is in a thread. A
     coroutine's transactions begin when it first uses that thread, so that a coroutine that waits
     for something else holds none. Calls ``before_commit`` inside the call's transactions, if any.
-    Raises the tool's exceptions (ToolExit for one that would end more than the call),
-    UnsendableResult for a result that cannot be sent, ToolError for one that is too large, and
-    TransactionManagementError if the tool continued after a database error.
+    Raises the tool's exceptions (ToolExit for one that would end more than the call), Cancelled or
+    TimedOut if it must end early, UnsendableResult for a result that cannot be sent, ToolError for
+    one that is too large, and TransactionManagementError if the tool continued after a database
+    error.
     """
-    databases = _databases(call.tool, bool(call.context.client.capabilities))
+    limit = call.tool.options.timeout
+    seconds = conf.CALL_TIMEOUT if limit is None else limit
+    vars(call.context)["_running"] = Running(call.context.stream, seconds)
+    databases = _databases(call.tool, bool(call.context.client.capabilities), seconds is not None)
     if not call.tool.is_async:
         if not any(databases) and not any(map(is_in_transaction, connections.settings)):
-            return encode_result(call, _returned(call, call.tool.invoke))
-        transactions = CallTransactions(call.tool.name, *databases)
+            return encode_result(call, _returned(call, call.tool.invoke, seconds))
+        transactions = CallTransactions(call.tool.name, *databases, seconds)
         with transactions:
             transactions.begin()
-            result = encode_result(call, _returned(call, call.tool.invoke))
+            result = encode_result(call, _returned(call, call.tool.invoke, seconds))
             transactions.settle(result, before_commit)
         return result
     if not any(databases):
         await on_loop()
         with unused_thread() or nullcontext():
-            return await _result_of_coroutine(call)
-    transactions = CallTransactions(call.tool.name, *databases)
+            return await _result_of_coroutine(call, seconds)
+    transactions = CallTransactions(call.tool.name, *databases, seconds)
     # In the thread of the coroutine's queries. Each request has its own (asgiref's
     # ThreadSensitiveContext), so that it runs no queries of other requests.
     try:
@@ -91,7 +140,7 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
             transactions.begin()
             await on_loop()
         with unused or nullcontext():
-            result = await _result_of_coroutine(call)
+            result = await _result_of_coroutine(call, seconds)
     except BaseException as raised:
         await in_thread()
         transactions.__exit__(type(raised), raised, raised.__traceback__)
@@ -125,8 +174,8 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
     return Encoded(result, size)
 
 
-async def _result_of_coroutine(call: ToolCall) -> Encoded:
-    value = await _awaited(call.tool.invoke(call))
+async def _result_of_coroutine(call: ToolCall, seconds: float | None) -> Encoded:
+    value = await _awaited(call.tool.invoke(call), seconds)
     # An iterator can be read only once, and may query the database, as an interceptor may.
     if not (holds_iterator(value) or any(each.blocks for each in having("result"))):
         try:
@@ -146,7 +195,7 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
 
     Raises the precheck's exceptions, and PermissionDenied if it returns False.
     """
-    with CallTransactions(call.tool.name, *_databases(call.tool, False)) as transactions:
+    with CallTransactions(call.tool.name, *_databases(call.tool, False, False)) as transactions:
         transactions.begin()
         try:
             allowed = _returned(call, check)
@@ -157,11 +206,13 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
         transactions.undo()
 
 
-def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any]) -> Any:
+def _returned(
+    call: ToolCall, invoke: Callable[[ToolCall], Any], seconds: float | None = None
+) -> Any:
     try:
         value = invoke(call)
         if isinstance(value, CoroutineType | AsyncGeneratorType):
-            return async_to_sync(_awaited)(value)
+            return async_to_sync(_awaited)(value, seconds)
         return list(value) if isinstance(value, GeneratorType) else value
     except BaseException as raised:
         if not _ends_more(raised):
@@ -174,19 +225,27 @@ def _ends_more(raised: BaseException) -> bool:
     if isinstance(raised, KeyboardInterrupt):
         # In the main thread, it may be a person who interrupts a command.
         return threading.current_thread() is not threading.main_thread()
-    return isinstance(raised, StopIteration) or not isinstance(raised, Exception | InputRequired)
+    is_expected = isinstance(raised, Exception | InputRequired | Cancelled)
+    return isinstance(raised, StopIteration) or not is_expected
 
 
-async def _awaited(value: Any) -> Any:
-    """Return a coroutine's result, or a list of the items of an asynchronous generator."""
+async def _awaited(value: Any, seconds: float | None) -> Any:
+    """
+    Return a coroutine's result, or a list of the items of an asynchronous generator.
+
+    Raises TimedOut if it takes longer than ``seconds``.
+    """
     try:
-        if not isinstance(value, AsyncGeneratorType):
-            value = await value
-        if isinstance(value, AsyncGeneratorType):
-            value = [each async for each in value]
-        return value
+        async with asyncio.timeout(seconds) if seconds is not None else nullcontext() as limit:
+            if not isinstance(value, AsyncGeneratorType):
+                value = await value
+            if isinstance(value, AsyncGeneratorType):
+                value = [each async for each in value]
+            return value
     except BaseException as raised:
-        if isinstance(raised, Exception | InputRequired) or _ends_call(raised):
+        if limit is not None and limit.expired() and isinstance(raised, TimeoutError):
+            raise TimedOut from raised
+        if isinstance(raised, Exception | InputRequired | Cancelled) or _ends_call(raised):
             raise
         # It would stop the event loop and with it the server, or at least this request.
         raise ToolExit(f"The tool raised {raised!r}.") from raised
@@ -222,7 +281,9 @@ def is_in_transaction(alias: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str]]:
+def _databases(
+    tool: Tool, may_ask: bool, is_limited: bool
+) -> tuple[frozenset[str], frozenset[str]]:
     """Return the databases with a transaction per call: from the start, and from a first query."""
     configured = {
         alias: each
@@ -230,7 +291,8 @@ def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str
         if each["ENGINE"] != "django.db.backends.dummy" and alias not in tool.non_atomic
     }
     at_once = {alias for alias, each in configured.items() if each["ATOMIC_REQUESTS"]}
-    if not tool.is_read_only:
+    # PostgreSQL's time limit of statements is part of a transaction.
+    if not tool.is_read_only or is_limited and connections[DEFAULT_DB_ALIAS].vendor == "postgresql":
         at_once |= {DEFAULT_DB_ALIAS} & configured.keys()
     later = configured.keys() - at_once if tool.may_elicit and may_ask else ()
     return frozenset(at_once), frozenset(later)
@@ -269,11 +331,14 @@ class CallTransactions(ExitStack):
     does not apply to the endpoint's views), and in each that has an open transaction. A tool that
     may ask its client has one in each other database from its first query there, since its writes
     before the question are rolled back. Databases in ``Tool.non_atomic`` have none. Begin and exit
-    them in the thread of the tool's queries.
+    them in the thread of the tool's queries. PostgreSQL ends their statements after ``seconds``.
     """
 
-    def __init__(self, tool: str, at_once: Set[str], later: Set[str]) -> None:
+    def __init__(
+        self, tool: str, at_once: Set[str], later: Set[str], seconds: float | None = None
+    ) -> None:
         super().__init__()
+        self._seconds = seconds
         self._tool = tool
         self._at_once = at_once
         self._on_first_query = set(later)
@@ -292,10 +357,15 @@ class CallTransactions(ExitStack):
 
     def _begin_in(self, alias: str) -> None:
         connection = connections[alias]
-        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+        is_own = not connection.in_atomic_block
+        if connection.vendor == "sqlite" and is_own:
             self.enter_context(_sqlite_transaction(self._tool, connection))
         else:
             self.enter_context(transaction.atomic(using=alias))
+        if self._seconds is not None and is_own and connection.vendor == "postgresql":
+            limit = str(math.ceil(self._seconds * 1000))
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
         self._raised_before[alias] = getattr(connection, "rollback_exc", None)
 
     def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:

@@ -25,10 +25,10 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connections
+from django.db import close_old_connections, connections
 from django.http import HttpRequest
 
-from mcp_bridge.concurrency.threads import thread_of_request
+from mcp_bridge.concurrency.threads import own_thread, thread_of_request
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol.errors import BusyError, TooManyRequestsError
 
@@ -38,7 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Yielded by a coroutine to switch; no other code yields these.
 _THREAD: Final = object()
 _LOOP: Final = object()
-# The part of a coroutine that runs in this thread, if any.
+# The part of a coroutine, or the Cancellation, that runs in this thread, if any.
 _here: Final = threading.local()
 
 # The kind of caller (user, credential, address) and its key.
@@ -71,10 +71,15 @@ def on_loop() -> Generator[object, None, None]:
         yield _LOOP
 
 
+def client_has_gone() -> bool:
+    """Return whether the client is known to have disconnected, in a thread."""
+    part: _Part[Any] | Cancellation | None = getattr(_here, "part", None)
+    return part is not None and part.client_has_gone
+
+
 def check_cancelled() -> None:
     """Raise CancelledError, in a thread, if the client has disconnected."""
-    part: _Part[Any] | None = getattr(_here, "part", None)
-    if part is not None and part.client_has_gone:
+    if client_has_gone():
         raise asyncio.CancelledError
 
 
@@ -98,7 +103,7 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as ended:
         return cast(T, ended.value)
     # Later parts in the thread run in this one.
-    return async_to_sync(_alternate)(work)
+    return async_to_sync(_alternate)(work, getattr(_here, "part", None))
 
 
 @coroutine
@@ -146,8 +151,20 @@ def alternate(
                 is_cancelled |= isinstance(raised, asyncio.CancelledError)
 
 
-async def _alternate(work: Coroutine[Any, Any, T]) -> T:
+async def _alternate(work: Coroutine[Any, Any, T], part: object) -> T:
+    if isinstance(part, Cancellation):
+        part.reach(asyncio.current_task())
     return await alternate(work)
+
+
+async def alternate_apart(work: Coroutine[Any, Any, T], slot: RequestSlot | None) -> T:
+    """Run a coroutine with ``alternate`` in a task that may outlive the view that created it."""
+    if thread_of_request() is not None:
+        return await alternate(work, slot)
+    # Middleware needs the thread of the request before the call has ended.
+    await _close_old_connections()
+    with own_thread():
+        return await alternate(work, slot)
 
 
 async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) -> T:
@@ -175,6 +192,36 @@ async def shield_from_cancellation(work: Awaitable[T]) -> T:
     return task.result()
 
 
+class Cancellation:
+    """Work that runs with ``drive`` in one thread, and that another thread may cancel."""
+
+    def __init__(self) -> None:
+        self.client_has_gone = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def drive(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the work; see ``places.drive``. Raises CancelledError if it was cancelled."""
+        _here.part = self
+        try:
+            return drive(work)
+        finally:
+            _here.part = None
+
+    def reach(self, task: asyncio.Task[Any] | None) -> None:
+        """Set the task that continues the work on an event loop."""
+        self._task = task
+        if self.client_has_gone:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the work: its task, or in a thread when it next asks ``client_has_gone``."""
+        self.client_has_gone = True
+        if self._task is not None:
+            # The loop is closed if the work has ended.
+            with suppress(RuntimeError):
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
 class _Part(Generic[T]):
     """A part of a coroutine in a thread, until it ends or switches to the event loop."""
 
@@ -200,7 +247,7 @@ class _Part(Generic[T]):
         if self._has_begun:
             return
         self._has_begun = True
-        _here.part = self
+        before, _here.part = getattr(_here, "part", None), self
         try:
             wanted = self._work.send(None)
             while wanted is not _LOOP:
@@ -212,7 +259,7 @@ class _Part(Generic[T]):
             # Not every exception may leave a thread: the event loop would hang or end.
             self._raised, self.has_ended = raised, True
         finally:
-            _here.part = None
+            _here.part = before
 
     def result(self, is_cancelled: bool) -> T:
         """Return what the finished coroutine returned, or raise what it raised."""
@@ -225,6 +272,9 @@ class _Part(Generic[T]):
 
 
 _in_thread = sync_to_async(_Part.run)
+
+
+_close_old_connections = sync_to_async(close_old_connections)
 
 
 @sync_to_async

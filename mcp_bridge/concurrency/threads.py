@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, Future
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
-from django.db import close_old_connections
+from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext, _restore_context
+from django.db import close_old_connections, connections
 
 T = TypeVar("T")
 
+# Starts a thread only if all others are busy: as many as the server has for requests.
+_pool: Final = ThreadPoolExecutor(max_workers=1000, thread_name_prefix="mcp_bridge")
 # Seconds an idle coroutine keeps unused connections; reconnecting costs more than most calls.
 HELD: Final = 0.1
 
@@ -67,6 +71,35 @@ def unused_thread(begin: Callable[[], object] | None = None) -> UnusedThread | N
     if found is None or begin is None and getattr(found[0], "is_fresh", False):
         return None
     return UnusedThread(*found, begin)
+
+
+def in_pool(function: Callable[[], object]) -> None:
+    """Run a function in a thread of a pool, with the context variables of this one."""
+    context = copy_context()
+
+    def run() -> None:
+        _restore_context(context)
+        close_old_connections()
+        try:
+            function()
+        finally:
+            close_old_connections()
+
+    _pool.submit(context.run, run)
+
+
+@contextmanager
+def own_thread() -> Iterator[None]:
+    """Give this task's thread-sensitive code a separate thread, with its own connections."""
+    context, thread = ThreadSensitiveContext(), ThreadPoolExecutor(max_workers=1)
+    AsyncToSync.executors.current = None
+    SyncToAsync.thread_sensitive_context.set(context)
+    SyncToAsync.context_to_thread_executor[context] = thread
+    try:
+        yield
+    finally:
+        thread.submit(connections.close_all)
+        thread.shutdown(wait=False)
 
 
 def thread_of_request() -> Callable[[Callable[[], None]], Awaitable[None]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -47,6 +48,35 @@ class Context:
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
     tool_state: Any = None
+    # Sends notifications before the response (transports.streams.Stream), if it may be streamed.
+    stream: Any = field(default=None, compare=False, repr=False)
+    # The call while its tool runs (calls.progress.Running).
+    _running: Any = field(default=None, compare=False, repr=False)
+
+    def of_inner_call(self) -> Context:
+        """Return the context for a call made by a tool, which does not report its progress."""
+        if self._running is None:
+            return self
+        inner = copy(self)
+        vars(inner).update(stream=None, _running=None)
+        return inner
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has gone or cancelled the call, or its time limit has passed."""
+        return self._running is not None and self._running.is_over
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """
+        Report how much of the call is done, to a client that asked for it (MCP, "Progress").
+
+        ``done`` and ``total`` are in any unit; ``message`` is for people. Each report must exceed
+        the one before, and at most 10 a second are sent, but always the one with ``done == total``.
+        Raises Cancelled if the client has gone, and TimedOut after the time limit: call it often
+        in a function that takes long, whether or not the client reads it.
+        """
+        if self._running is not None:
+            self._running.report(done, total, message)
 
     def __getattr__(self, name: str) -> Any:
         read = vars(self).get("_read_language") if name == "language" else None

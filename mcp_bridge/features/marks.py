@@ -7,6 +7,7 @@ source (``mcp_bridge.sources``) later finds marked functions and makes a ``Tool`
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -34,6 +35,7 @@ _TYPES: Final[dict[str, tuple[Any, str]]] = {
     **dict.fromkeys(("input_schema", "output_schema", "meta"), (Mapping | None, "a mapping")),
     **dict.fromkeys(("name", "throttle"), (str | None, "a string")),
     "precheck": (Callable | None, "a function"),
+    "timeout": (int | float | None, "a number of seconds"),
 }
 
 
@@ -51,6 +53,7 @@ class ToolOptions:
     from the type hints. ``throttle`` is a rate limit for each caller ("20/min"), or a name in
     THROTTLE_RATES. With ``confirm``, each call requires confirmation by a person. ``precheck``
     takes parameters of the tool by name, and raises or returns False to refuse a call with them.
+    ``timeout`` is the time limit of a call in seconds (default: CALL_TIMEOUT).
     """
 
     name: str | None = None
@@ -72,6 +75,7 @@ class ToolOptions:
     meta: JSONObject | None = None
     throttle: str | None = None
     precheck: Callable[..., object] | None = None
+    timeout: float | None = None
     # The names of the options that the mark sets.
     given: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
@@ -106,6 +110,8 @@ class ToolOptions:
                 parse_rate(self.throttle)
             except ValueError as exception:
                 raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
+            raise ValueError(f"mcp_tool(timeout={self.timeout!r}): it must be more than 0 seconds.")
         if self.read_only and self.destructive:
             raise ValueError(
                 "mcp_tool(): a read_only tool cannot be destructive: drop one of them."
@@ -164,6 +170,7 @@ class SharedOptions(TypedDict, total=False):
     icons: JSONObject | Iterable[JSONObject]
     meta: JSONObject | None
     throttle: str | None
+    timeout: float | None
 
 
 class OwnOptions(SharedOptions, total=False):

@@ -38,6 +38,7 @@ class ErrorCode(TextChoices):
     ANSWERED = "answered", _("answered by the site's own code")
     UNRECORDED = "unrecorded", _("no record could be written")
     UNAVAILABLE = "unavailable", _("unavailable for the moment")
+    TIMED_OUT = "timed_out", _("time limit reached")
     TOOL_ERROR = "tool_error", _("the tool said so")
     INTERNAL_ERROR = "internal_error", _("error in the tool")
     UNSENDABLE = "unsendable", _("result that cannot be sent")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
@@ -13,7 +13,7 @@ from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.requests import Request
-from mcp_bridge.protocol.revisions import Revision
+from mcp_bridge.protocol.revisions import UNDECLARED, Revision
 from mcp_bridge.protocol.text import quoted
 
 logger = get_logger("mcp_bridge.protocol")
@@ -39,11 +39,19 @@ Result: TypeAlias = JSONObject | Encodable
 
 
 class Reply(NamedTuple):
-    """A reply: the HTTP status, the JSON text (None for an empty body), and headers."""
+    """
+    A reply: the HTTP status, the JSON text (None for an empty body), and headers.
+
+    ``events`` are sent instead of a body: a stream of server-sent events, as a transport reads it.
+    """
 
     status: HTTPStatus
     body: bytes | None = None
     headers: Mapping[str, str] = {}
+    events: Any = None
+
+
+_NOTHING: Final = Reply(_ACCEPTED)
 
 
 async def answer(
@@ -52,13 +60,15 @@ async def answer(
     *,
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
+    assumed: Revision = UNDECLARED,
 ) -> Reply:
     """
     Return the reply to ``body``, a message or a batch of messages.
 
-    ``handle`` returns the result of one request or raises ProtocolError; any other exception is
-    logged, and the client receives one sentence. ``headers`` is None on a transport without
-    headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which is sent in the
+    ``handle`` returns the result of one request, or takes a notification, or raises ProtocolError;
+    any other exception is logged, and the client receives one sentence. ``headers`` is None on a
+    transport without headers (MCP, "stdio"); ``assumed`` is the revision of a legacy message
+    without a header. ``server_info`` is the server's Implementation, which is sent in the
     ``_meta`` of each modern result.
     """
     replies = []
@@ -70,9 +80,9 @@ async def answer(
     for number, message in enumerate((found,) if batch is None else batch):
         request: Request | None = None
         try:
-            request = requests.read_message(message, headers)
+            request = requests.read_message(message, headers, assumed)
             if request is None:
-                replies.append(Reply(status=_ACCEPTED))
+                replies.append(_NOTHING)
                 continue
             request.number = None if batch is None else number
             try:
@@ -82,14 +92,16 @@ async def answer(
                 if error.result is None or (batch is None and headers is not None):
                     raise
                 result = cast(Result, error.result)
-            replies.append(Reply(status=_OK, body=_response(request, result, server_info)))
+            is_answered = request.id is not None
+            reply = Reply(_OK, _response(request, result, server_info)) if is_answered else _NOTHING
+            replies.append(reply)
         except Exception as exception:
             replies.append(refuse(exception, request))
     if batch is None:
         return replies[0]
     bodies = [reply.body for reply in replies if reply.body is not None]
     if not bodies:
-        return Reply(status=_ACCEPTED)
+        return _NOTHING
     return Reply(status=_OK, body=b"[" + b",".join(bodies) + b"]")
 
 
@@ -128,6 +140,9 @@ def refuse(exception: Exception, request: Request | None = None) -> Reply:
         # read. It reads a challenge or Retry-After only with the matching status.
         keeps = request.revision.modern or not _WITH_STATUS.isdisjoint(error.headers)
         status = status if keeps else HTTPStatus.OK
+        if request_id is None and status == HTTPStatus.OK:
+            # The client of a notification reads nothing but the status.
+            status = HTTPStatus.BAD_REQUEST
     body = jsonrpc.error_response(request_id, error)
     return Reply(status=status, body=body, headers=error.headers)
 

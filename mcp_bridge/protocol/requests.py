@@ -43,14 +43,14 @@ _ABSENT: Final = ("_meta", "cursor")
 @dataclass(slots=True, kw_only=True)
 class Request:
     """
-    A JSON-RPC request and its revision; ``meta`` is ``params._meta``.
+    A JSON-RPC request and its revision; ``meta`` is ``params._meta``. The ``id`` of a notification is None.
 
     ``headers`` are those that mirror the body, or None if the transport or revision does not have
     them. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are declared
     by modern clients. ``number`` is the index in the batch, or None.
     """
 
-    id: RequestId
+    id: RequestId | None
     method: str
     params: JSONObject
     revision: Revision
@@ -60,17 +60,26 @@ class Request:
     client_capabilities: JSONObject = field(default_factory=dict)
     number: int | None = None
 
+    @property
+    def progress_token(self) -> RequestId | None:
+        """The token under which the client wants to receive progress (MCP, "Progress")."""
+        token = self.meta.get("progressToken")
+        return token if type(token) in (str, int) else None
 
-def read_message(message: object, headers: Headers | None) -> Request | None:
+
+def read_message(
+    message: object, headers: Headers | None, assumed: Revision = UNDECLARED
+) -> Request | None:
     """
-    Return one message as a request, or None for a notification or a response.
+    Return one message as a request or notification, or None for a response.
 
-    ``headers`` is None on a transport without headers. Raises ProtocolError, with the id in its
-    ``request_id`` if it could be read.
+    ``headers`` is None on a transport without headers; ``assumed`` is the revision of a legacy
+    message without a header. Raises ProtocolError, with the id in its ``request_id`` if it could
+    be read.
     """
     request_id = read_id(message)
     try:
-        return _read(message, request_id, headers)
+        return _read(message, request_id, headers, assumed)
     except ProtocolError as error:
         error.request_id = request_id
         raise
@@ -122,9 +131,11 @@ def read_id(message: object) -> RequestId | None:
     )
 
 
-def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -> Request | None:
+def _read(
+    message: Any, request_id: RequestId | None, headers: Headers | None, assumed: Revision
+) -> Request | None:
     version = headers.version if headers else None
-    revision = UNDECLARED if version is None else REVISIONS.get(version)
+    revision = assumed if version is None else REVISIONS.get(version)
     if message.get("jsonrpc") != "2.0":
         raise InvalidRequestError('Invalid request: the member "jsonrpc" must be "2.0".')
     if "method" not in message and ("result" in message or "error" in message):
@@ -137,7 +148,9 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
     if request_id is None:
         if revision is None:
             raise UnsupportedProtocolVersionError(str(version))
-        return None
+        params = message.get("params")
+        given = params if isinstance(params, dict) else {}
+        return Request(id=None, method=method, params=given, revision=revision)
     # An initialize request is legacy, regardless of its headers.
     if method == "initialize":
         revision = UNDECLARED

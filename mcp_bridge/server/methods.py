@@ -12,9 +12,6 @@ from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, Request, Result, Revision
 from mcp_bridge.registry.registry import Snapshot
 
-# Sends a JSON-RPC notification before the response, if the transport has a stream.
-Send: TypeAlias = Callable[[JSONObject], None]
-
 
 @dataclass(slots=True)
 class Endpoint:
@@ -33,13 +30,9 @@ class Endpoint:
 
 # Answers one method, as part of the request's coroutine; awaits ``places.in_thread()`` before it
 # blocks or queries the database.
-Method: TypeAlias = Callable[[Endpoint, Request, Context, Send], Awaitable[Result]]
+Method: TypeAlias = Callable[[Endpoint, Request, Context], Awaitable[Result]]
 # The methods of a server module, by their names in MCP.
 Methods: TypeAlias = Mapping[str, Method]
-
-
-def drop(notification: JSONObject) -> None:
-    """Discard a notification: the transport does not have a stream."""
 
 
 def cacheable(revision: Revision) -> JSONObject:

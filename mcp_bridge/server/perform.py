@@ -22,6 +22,7 @@ from mcp_bridge.exceptions import (
     InputRequired,
     InvalidArguments,
     RejectError,
+    TimedOut,
     ToolError,
 )
 from mcp_bridge.features import Context, Tool, ToolCall
@@ -72,11 +73,13 @@ async def intercept_request(request: Request, context: Context) -> None:
         raise
 
 
-async def call_tool(endpoint: Any, request: Request, context: Context, send: object) -> CallResult:
+async def call_tool(endpoint: Any, request: Request, context: Context) -> CallResult:
     """Call the requested tool (MCP, "Tools", "Calling tools")."""
     params = request.params
     name, arguments = params.get("name"), params.get("arguments")
     call = Call(name, arguments, context, endpoint=endpoint, request=request)
+    if context.stream is not None and request.progress_token is not None:
+        context.stream.follow(request.progress_token)
     try:
         return await perform(call)
     finally:
@@ -86,7 +89,8 @@ async def call_tool(endpoint: Any, request: Request, context: Context, send: obj
 
 def call_named(endpoint: Any, name: object, arguments: object, context: Context) -> CallResult:
     """Call a tool by name in this process. Raises UnknownToolError and the errors of ``call``."""
-    return places.drive(perform(Call(name, arguments, context, endpoint=endpoint)))
+    call = Call(name, arguments, context.of_inner_call(), endpoint=endpoint)
+    return places.drive(perform(call))
 
 
 def call(
@@ -99,14 +103,16 @@ def call(
     it); ``answers`` are the client's answers to an InputRequiredResult. Exceptions of the tool
     become error results. Raises ProtocolError for errors of the client.
     """
-    return places.drive(perform(Call(tool.name, arguments, context, tool, answers)))
+    call = Call(tool.name, arguments, context.of_inner_call(), tool, answers)
+    return places.drive(perform(call))
 
 
 async def acall(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """Call a tool from an event loop, on which coroutine functions run; see ``call``."""
-    return await places.alternate(perform(Call(tool.name, arguments, context, tool, answers)))
+    call = Call(tool.name, arguments, context.of_inner_call(), tool, answers)
+    return await places.alternate(perform(call))
 
 
 async def perform(call: Call) -> CallResult:
@@ -151,13 +157,13 @@ async def _perform(call: Call) -> CallResult:
         return _refused(call, error)
     try:
         result, size = await run(started.call, started.finish_in)
+    except (Exception, InputRequired, TimedOut) as raised:
+        await places.in_thread()
+        return await _handle_exception(started, raised)
     except asyncio.CancelledError:
         await places.in_thread()
         await recorder.finish(started, Outcome.CANCELLED)
         raise
-    except (Exception, InputRequired) as raised:
-        await places.in_thread()
-        return await _handle_exception(started, raised)
     if result.is_error:
         return await _fail(started, errors.HandledError(result))
     if not started.is_finished:
@@ -348,12 +354,12 @@ def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResul
 
 
 async def _handle_exception(
-    started: recorder.StartedCall, raised: Exception | InputRequired
+    started: recorder.StartedCall, raised: Exception | InputRequired | TimedOut
 ) -> CallResult:
     """Record the end of a call that raised, and return the result for the model."""
     call = started.call
     try:
-        if isinstance(raised, Exception):
+        if not isinstance(raised, InputRequired):
             handled = errors.handle_error(call, raised)
         else:
             from mcp_bridge.confirmation.confirm import ask_client

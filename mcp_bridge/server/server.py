@@ -16,13 +16,11 @@ from mcp_bridge.protocol import SUPPORTED_VERSIONS, JSONObject, Request, Result,
 from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
-from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable, drop
+from mcp_bridge.server.methods import Endpoint, Methods, cacheable
 from mcp_bridge.server.perform import intercept_request
 
 
-async def initialize(
-    endpoint: Endpoint, request: Request, context: Context, send: Send
-) -> JSONObject:
+async def initialize(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); it does not open a session."""
     requested = request.params.get("protocolVersion")
     if not isinstance(requested, str):
@@ -38,9 +36,7 @@ async def initialize(
     }
 
 
-async def discover(
-    endpoint: Endpoint, request: Request, context: Context, send: Send
-) -> JSONObject:
+async def discover(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """Return the supported revisions and capabilities (MCP 2026-07-28, "Discovery")."""
     return {
         "supportedVersions": SUPPORTED_VERSIONS,
@@ -50,7 +46,7 @@ async def discover(
     }
 
 
-async def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+async def ping(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """Return an empty result (MCP 2025-11-25, "Ping")."""
     return {}
 
@@ -126,19 +122,22 @@ class MCPServer(Endpoint):
             return None
         return cls(snapshot=snapshot)
 
-    async def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
+    async def handle(self, request: Request, context: Context) -> Result:
         """
-        Return the result of a request, after any notifications through ``send``.
+        Return the result of a request, after any notifications on the context's stream.
 
+        A notification is only shown to the interceptors; its result is not sent.
         Await it under ``concurrency.places.drive`` or ``alternate``. Raises ProtocolError.
         """
         try:
             if having("request"):
                 await intercept_request(request, context)
+            if request.id is None:
+                return {}
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods
             method = self.methods.get(request.method) or of_era.get(request.method)
             if method is None:
                 raise errors.MethodNotFoundError(request.method)
-            return await method(self, request, context, send)
+            return await method(self, request, context)
         except Exception as exception:
             reraise(exception)

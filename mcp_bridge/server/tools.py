@@ -12,7 +12,7 @@ from mcp_bridge.concurrency.places import in_thread, may_block
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import JSONObject, Request, Revision, jsonrpc, pagination
 from mcp_bridge.registry.listing import cut
-from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable
+from mcp_bridge.server.methods import Endpoint, Methods, cacheable
 from mcp_bridge.server.perform import call_tool
 
 
@@ -36,9 +36,7 @@ def _other_members(next_cursor: str | None, **rest: object) -> bytes:
     return b"," + jsonrpc.encode(rest)[1:-1] if rest else b""
 
 
-async def list_tools(
-    endpoint: Endpoint, request: Request, context: Context, send: Send
-) -> ListToolsResult:
+async def list_tools(endpoint: Endpoint, request: Request, context: Context) -> ListToolsResult:
     """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
     # Anonymous callers do not have permissions to look up.
     is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)

@@ -22,7 +22,7 @@ class CheckedClient(MCPClient):
     def send(self, body: bytes, headers: Mapping[str, str | None] | None = None, **how: str) -> Any:
         """POST bytes, and check each JSON-RPC message in the response."""
         response = super().send(body, headers, **how)
-        answers = response.json() if response.content else []
+        answers = self.messages()[-1] if self._body else []
         for answer in answers if isinstance(answers, list) else [answers]:
             (JSONRPCError if "error" in answer else JSONRPCResponse).model_validate(answer)
         return response

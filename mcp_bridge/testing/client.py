@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -37,7 +37,7 @@ class MCPClient:
     ``user`` makes the calls (None: anonymous), or ``token`` is sent as a bearer token. ``path`` is
     the endpoint (default: from the URLconf), ``capabilities`` are those the client declares, and
     ``host`` is the Host header (default: one of ALLOWED_HOSTS). ``response`` is the last HTTP
-    response.
+    response, ``notifications`` the messages before its result.
     """
 
     def __init__(
@@ -62,6 +62,8 @@ class MCPClient:
             self.http.force_authenticate(user)
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.response: Any = None
+        self.notifications: list[dict[str, Any]] = []
+        self._body = b""
         self._ids = itertools.count(1)
 
     def list_tools(self) -> list[dict[str, Any]]:
@@ -73,10 +75,26 @@ class MCPClient:
             tools += result["tools"]
         return tools
 
-    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the CallToolResult of one call. Raises MCPError for a JSON-RPC error."""
-        params = {} if arguments is None else {"arguments": arguments}
-        return self.post("tools/call", name=name, **params)
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        progress: Callable[[dict[str, Any]], object] | None = None,
+    ) -> dict[str, Any]:
+        """
+        Return the CallToolResult of one call. Raises MCPError for a JSON-RPC error.
+
+        ``progress`` is called with the params of each progress notification.
+        """
+        params: dict[str, Any] = {} if arguments is None else {"arguments": arguments}
+        if progress is not None:
+            params["_meta"] = {"progressToken": name}
+        result = self.post("tools/call", name=name, **params)
+        for each in self.notifications:
+            if progress is not None and each["method"] == "notifications/progress":
+                progress(each["params"])
+        return result
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the result. Raises MCPError, or AssertionError if the response is not JSON-RPC."""
@@ -84,17 +102,24 @@ class MCPClient:
         self.send(json.dumps(message).encode(), self.mirrored(message))
         answer = None
         with suppress(ValueError):
-            answer = json.loads(self.response.content)
+            *self.notifications, answer = self.messages()
         if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
             raise AssertionError(
                 f"POST {self.path} returned status {self.response.status_code}, not from the MCP "
-                f"endpoint: {cut(self.response.content.decode(errors='replace'), 200)}"
+                f"endpoint: {cut(self._body.decode(errors='replace'), 200)}"
             )
         if "error" in answer:
             raise MCPError(answer["error"])
         assert answer["id"] == message["id"], "the response answers another request"
         result: dict[str, Any] = answer["result"]
         return result
+
+    def messages(self) -> list[Any]:
+        """Return the JSON of the last response: one message or batch, or those of its events."""
+        if not self.response.streaming:
+            return [json.loads(self._body)]
+        lines = self._body.splitlines()
+        return [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:
         """Return a request in the client's revision."""
@@ -140,6 +165,8 @@ class MCPClient:
             secure=settings.SECURE_SSL_REDIRECT,
             headers={name: value for name, value in sent.items() if value is not None},
         )
+        # Read now, so that a streamed call has ended.
+        self._body = self.response.getvalue()
         if writer.is_running:
             # The test may read the records.
             writer.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
+from contextlib import aclosing
 from types import coroutine
 from typing import Any, Final, TypeAlias
 
@@ -47,12 +48,20 @@ async def read_body(receive: Receive, declared: int, limit: int) -> tuple[bytes,
 async def send_reply(send: Send, reply: Reply) -> None:
     """Send a reply, which must not be cached."""
     body = reply.body or b""
-    headers = [(b"Cache-Control", b"no-store"), (b"Content-Length", b"%d" % len(body))]
+    headers = [(b"Cache-Control", b"no-store")]
+    if reply.events is None:
+        headers.append((b"Content-Length", b"%d" % len(body)))
     if reply.body is not None:
         headers.append((b"Content-Type", b"application/json"))
+    if reply.events is not None:
+        headers.append((b"Content-Type", b"text/event-stream"))
     for name, value in reply.headers.items():
         headers.append((name.encode("ascii"), value.encode("latin-1")))
     await send({"type": "http.response.start", "status": int(reply.status), "headers": headers})
+    if reply.events is not None:
+        async with aclosing(reply.events) as events:
+            async for event in events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import ResponseHeaders
 from django.utils.translation import get_language
 
@@ -17,6 +17,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Client, Context
 from mcp_bridge.protocol import LATEST, Headers, Reply, Request, errors
 from mcp_bridge.protocol.text import quoted
+from mcp_bridge.transports.streams import LoopStream, ThreadStream
 
 UNREADABLE: Final = "Invalid request: the body could not be read."
 _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -161,6 +162,20 @@ def _reader(request: HttpRequest) -> Callable[[int], bytes]:
         )
     read: Callable[[int], bytes] = meta["wsgi.input"].read
     return read
+
+
+def stream_for(request: HttpRequest, is_async: bool) -> ThreadStream | LoopStream | None:
+    """Return a stream for the notifications before a response, if client and server have one."""
+    kind = LoopStream if is_async else ThreadStream
+    # A view that does not fit the server runs in an event loop or thread of a middleware.
+    fits = isinstance(request, kind.request_class)
+    return kind() if fits and "text/event-stream" in request.META.get("HTTP_ACCEPT", "") else None
+
+
+def streamed(reply: Reply) -> StreamingHttpResponse:
+    """Return a reply with events as Django's response."""
+    headers = {"Cache-Control": "no-store", **reply.headers}
+    return StreamingHttpResponse(reply.events, content_type="text/event-stream", headers=headers)
 
 
 def respond(reply: Reply) -> HttpResponse:

@@ -97,8 +97,8 @@ def test_each_code_of_a_refusal_has_a_sentence(administrator: Administrator) -> 
             r"Why it (?:was refused|did not run) (.*?\.)(?: |$)", read_at(administrator, record)
         ) or [""]
         sentences.add(sentence)
-    # A refusal is never "unsendable", "answered" or a "protocol error".
-    assert len(sentences) == len(ErrorCode) - 2
+    # A refusal is never "unsendable", "answered", "timed out" or a "protocol error".
+    assert len(sentences) == len(ErrorCode) - 3
     assert "Why it was refused" not in read_at(administrator, make(outcome="failed"))
 
 

@@ -1,82 +1,174 @@
-"""A coroutine with its own time limit under ASGI: an error result that delays no other call."""
+"""Calls that reach their time limit are ended, and their writes undone."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection
 
-from mcp_bridge import ToolError, mcp_tool
-from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.records.rows import flush
+from mcp_bridge import Context, mcp_tool
+from mcp_bridge.exceptions import Cancelled
+from mcp_bridge.server.perform import call_named
+from mcp_bridge.server.server import MCPServer
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
-from tests.support import lane
-from tests.support.asgi import posted
+from tests.support.recording import record
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True, params=[False, True], ids=["django", "direct lane"])
-def application(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param:
-        monkeypatch.setattr(lane, "IS_ON", True)
+SEEN: list[str] = []
 
 
-async def told() -> None:
-    """Write a group, wait, and raise a ToolError after a timeout."""
-    await Group.objects.acreate(name="written")
+def looping(context: Context, rounds: int = 200) -> str:
+    """Write, and report for two seconds."""
+    Group.objects.create(name="half")
     try:
-        async with asyncio.timeout(0.3):
-            await asyncio.sleep(60)
-    except TimeoutError:
-        raise ToolError("The archive took too long: ask for fewer days.") from None
+        for number in range(rounds):
+            context.progress(number)
+            time.sleep(0.01)
+    except Cancelled:
+        SEEN.append(f"{context.cancelled}")
+        raise
+    return "done"
 
 
-async def untold() -> None:
-    """Write a group, and wait."""
-    await Group.objects.acreate(name="written")
-    async with asyncio.timeout(0.3):
-        await asyncio.sleep(60)
+async def awaiting(seconds: float = 2) -> str:
+    """Write, and wait."""
+    await Group.objects.acreate(name="half")
+    await asyncio.sleep(seconds)
+    return "done"
 
 
-async def ping() -> str:
-    """Answer at once."""
-    return "here"
+async def areporting(context: Context) -> str:
+    """Write, and block the event loop."""
+    await Group.objects.acreate(name="half")
+    for number in range(200):
+        context.progress(number)
+        time.sleep(0.01)
+    return "done"
 
 
-@pytest.mark.parametrize(
-    ("function", "text"),
-    [
-        (told, "The archive took too long: ask for fewer days."),
-        (untold, "The tool untold failed: the site's log says why under the reference "),
-    ],
-)
-def test_timed_out_coroutine_does_not_block_other_calls(
-    function: Any, text: str, settings: Any
+def swallowing(context: Context) -> str:
+    """Go on after any exception."""
+    for _ in range(200):
+        try:
+            context.progress(1)
+        except Exception:
+            SEEN.append("swallowed")
+        time.sleep(0.01)
+    return "done"
+
+
+@pytest.fixture
+def client(user: Any) -> CheckedClient:
+    SEEN.clear()
+    return CheckedClient(user=user)
+
+
+@pytest.mark.parametrize("tool", [looping, awaiting, areporting, swallowing])
+def test_tool_is_stopped_after_its_time_limit(
+    client: CheckedClient, settings: Any, tool: Callable[..., object]
 ) -> None:
-    server = serve(settings, function, public=True, asynchronous=True)
-    # It only reads, and its record is deferred, because every write waits for an SQLite file.
-    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "together"}}
-    server.register_procedure(mcp_tool(public=True, read_only=True)(ping))
-
-    async def main() -> tuple[bytes, bytes, bool]:
-        slow = asyncio.ensure_future(posted(function.__name__))
-        await asyncio.sleep(0.05)
-        other = await posted("ping")
-        is_waiting = not slow.done()
-        return other, await slow, is_waiting
-
-    other, answer, is_waiting = asyncio.run(main())
-    assert is_waiting
-    assert not json.loads(other)["result"]["isError"]
-    result = json.loads(answer)["result"]
-    assert result["isError"]
-    assert result["content"][0]["text"].startswith(text)
-    # Nothing of it is left.
+    serve(settings, tool, timeout=0.05)
+    said = client.call_tool(tool.__name__)
+    assert said["isError"]
+    assert text_of(said) == (
+        f"The tool {tool.__name__} was stopped after its time limit of 0.05 seconds. Request less "
+        "in one call; repeating the call unchanged will not help."
+    )
     assert not Group.objects.exists()
-    flush()
-    assert ToolCallRecord.objects.get(tool=function.__name__).outcome == "failed"
-    assert not json.loads(asyncio.run(posted("ping")))["result"]["isError"]
+    assert (["True"] if tool is looping else []) == SEEN
+    found = record()
+    assert (found.outcome, found.error_code) == ("failed", "timed_out")
+    assert found.duration_ms < 1000
+
+
+def test_setting_limits_tools_without_a_limit(client: CheckedClient, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"CALL_TIMEOUT": 0.05}
+    serve(settings, awaiting)
+    assert "0.05 seconds" in text_of(client.call_tool("awaiting"))
+    serve(settings, awaiting, timeout=5)
+    assert text_of(client.call_tool("awaiting", {"seconds": 0.2})) == "done"
+
+
+@pytest.mark.parametrize("tool", [looping, awaiting])
+def test_call_within_its_limit_is_untouched(
+    client: CheckedClient, settings: Any, tool: Callable[..., object]
+) -> None:
+    serve(settings, tool, timeout=30)
+    given = {"seconds": 0} if tool is awaiting else {"rounds": 2}
+    assert text_of(client.call_tool(tool.__name__, given)) == "done"
+    assert Group.objects.exists()
+
+
+async def failing() -> str:
+    """Raise a timeout."""
+    raise TimeoutError("the other service")
+
+
+def test_own_timeout_of_a_tool_is_its_error(client: CheckedClient, settings: Any) -> None:
+    serve(settings, failing, timeout=30)
+    assert "reference" in text_of(client.call_tool("failing"))
+    assert record().error_code == "internal_error"
+
+
+def outer(context: Context) -> str:
+    """Call another tool, and go on."""
+    said = call_named(MCPServer(), "looping", {"rounds": 100}, context)
+    SEEN.append(said.content[0].text)  # type: ignore[union-attr]
+    for number in range(30):
+        context.progress(number)
+        time.sleep(0.01)
+    return "done"
+
+
+def test_inner_call_has_its_own_limit(client: CheckedClient, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"CALL_TIMEOUT": 0.05}
+    serve(settings, outer, looping)
+    # serve() gives all its tools the same options.
+    mcp_tool(timeout=5)(outer)
+    reports: list[Any] = []
+    assert text_of(client.call_tool("outer", progress=reports.append)) == "done"
+    assert SEEN[-1].startswith("The tool looping was stopped")
+    assert reports[0]["progress"] == 0
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("inf"), float("nan"), "1", [1]])
+def test_wrong_limit_is_refused_at_the_mark(limit: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="timeout"):
+        mcp_tool(timeout=limit)(looping)
+
+
+def sleeping() -> str:
+    """Wait in the database."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(5)")
+    return "done"
+
+
+def limit_now() -> str:
+    """Return the limit of statements."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        found: str = cursor.fetchone()[0]
+    return found
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_postgresql_ends_statements_at_the_limit(
+    client: CheckedClient, settings: Any, read_only: bool
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("Only PostgreSQL limits the time of statements.")
+    serve(settings, sleeping, timeout=0.1, read_only=read_only)
+    assert "time limit of 0.1 seconds" in text_of(client.call_tool("sleeping"))
+    assert record().error_code == "timed_out"
+    serve(settings, limit_now, timeout=0.1, read_only=read_only)
+    assert text_of(client.call_tool("limit_now")) == "100ms"
+    # The limit is one of the transaction.
+    assert limit_now() == "0"

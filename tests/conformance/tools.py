@@ -7,6 +7,7 @@ Names, texts and addresses are the suite's; each is described in its scenarios
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Final
 
 from modernrpc import RpcServer
@@ -49,6 +50,16 @@ JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_tool_with_progress(context: Context) -> str:
+    """Report progress three times."""
+    for done in (0, 50, 100):
+        context.progress(done, 100, f"Completed step {done} of 100")
+        time.sleep(0.05)
+    return "The tool has ended."
 
 
 @server.register_procedure

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 import time
 
 import django
@@ -16,7 +18,7 @@ from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from modernrpc.server import RpcServer  # noqa: E402
 
-from mcp_bridge import mcp_tool  # noqa: E402
+from mcp_bridge import Context, mcp_tool  # noqa: E402
 from mcp_bridge.ext.lane import MCPApplication  # noqa: E402
 from mcp_bridge.views import AsyncMCPView, MCPView  # noqa: E402
 
@@ -46,6 +48,57 @@ def hold(number: int, seconds: float) -> int:
     Group.objects.create(name=f"held {number}")
     time.sleep(seconds)
     return number
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def count(context: Context, of: int, seconds: float = 0) -> int:
+    """Report each number."""
+    for number in range(1, of + 1):
+        context.progress(number, of)
+        time.sleep(seconds)
+    return of
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+async def acount(context: Context, of: int, seconds: float = 0) -> int:
+    """Report each number."""
+    for number in range(1, of + 1):
+        context.progress(number, of)
+        await asyncio.sleep(seconds)
+    return of
+
+
+@server.register_procedure
+@mcp_tool(public=True)
+def fill(context: Context, of: int) -> int:
+    """Write groups slowly, and report each."""
+    for number in range(1, of + 1):
+        Group.objects.create(name=f"filled {number}")
+        context.progress(number, of)
+        time.sleep(0.02)
+    return of
+
+
+@server.register_procedure
+@mcp_tool(public=True)
+async def afill(context: Context, of: int) -> int:
+    """Write groups slowly, and report each."""
+    for number in range(1, of + 1):
+        await Group.objects.acreate(name=f"filled {number}")
+        context.progress(number, of)
+        await asyncio.sleep(0.02)
+    return of
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+async def census() -> dict[str, int]:
+    """Count the threads, tasks and files of the process, and the groups."""
+    files = len(os.listdir("/proc/self/fd"))
+    tasks, groups = len(asyncio.all_tasks()), await Group.objects.acount()
+    return {"threads": threading.active_count(), "tasks": tasks, "files": files, "groups": groups}
 
 
 urlpatterns = [

@@ -76,12 +76,20 @@ def test_result_is_sent_with_the_id(outcome: Any, id: Any) -> None:
     assert json.loads(reply.body or b"") == {"jsonrpc": "2.0", "id": id, "result": expected}
 
 
-@pytest.mark.parametrize(
-    "body", [{"jsonrpc": "2.0", "method": "m"}, {"jsonrpc": "2.0", "id": 1, "result": {}}]
-)
-def test_messages_without_an_answer_reach_no_handler(body: dict[str, Any]) -> None:
-    reply = reply_to(body, AssertionError("the handler was asked"))
+def test_responses_reach_no_handler() -> None:
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    reply = reply_to(answer, AssertionError("the handler was asked"))
     assert (reply.status, reply.body) == (202, None)
+
+
+def test_notification_is_handled_and_has_no_response() -> None:
+    reply = reply_to({"jsonrpc": "2.0", "method": "m"}, {"a": 1})
+    assert (reply.status, reply.body) == (202, None)
+
+
+def test_refused_notification_is_400_without_an_id() -> None:
+    reply = reply_to({"jsonrpc": "2.0", "method": "m"}, InvalidParamsError("m"))
+    assert (reply.status, error_of(reply)["id"]) == (400, None)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,9 @@ def test_method_must_be_a_string(method: Any) -> None:
 @pytest.mark.parametrize("method", ["notifications/initialized", "tools/call", "x"])
 def test_notification_has_no_answer(version: str | None, method: str) -> None:
     message = {"jsonrpc": "2.0", "method": method, "params": {"name": "add", "_meta": META}}
-    assert read_message(message, Headers(version=version)) is None
+    read = read_message(message, Headers(version=version))
+    assert read is not None
+    assert (read.id, read.method) == (None, method)
 
 
 @pytest.mark.requirement("request.no-responses")

@@ -1,4 +1,4 @@
-"""Methods of server modules, which may send notifications before they answer."""
+"""Methods of server modules, which may switch between threads and event loops."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ from mcp_bridge.features import Context
 from mcp_bridge.protocol import REVISIONS, Request
 from mcp_bridge.protocol.errors import MethodNotFoundError
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.server.methods import Endpoint, Send
+from mcp_bridge.server.methods import Endpoint
 from mcp_bridge.server.server import MCPServer
 from tests.support.calling import handled, handled_on_loop
 
-PROGRESS: JSONObject = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
 
-
-async def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
-    send(PROGRESS)
+async def ping(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     return {"tools": len(endpoint.snapshot)}
 
 
-async def wait(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+async def wait(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     await on_loop()
     await asyncio.sleep(0)
     await in_thread()
     return {"users": get_user_model().objects.count()}
 
 
-class Notifying(MCPServer):
+class Extended(MCPServer):
     """A server with an additional method."""
 
     methods = {**MCPServer.methods, "ping": ping}
@@ -52,13 +49,11 @@ def asked(method: str) -> tuple[Request, Context]:
     return message, Context(user=AnonymousUser(), revision=revision)
 
 
-def test_method_may_send_before_it_answers() -> None:
-    sent: list[Any] = []
-    server = Notifying()
+def test_server_may_have_more_methods() -> None:
+    server = Extended()
     expected = {"tools": len(server.snapshot)}
-    assert handled(server, *asked("ping"), sent.append) == expected
-    assert async_to_sync(handled_on_loop)(server, *asked("ping"), sent.append) == expected
-    assert sent == [PROGRESS, PROGRESS]
+    assert handled(server, *asked("ping")) == expected
+    assert async_to_sync(handled_on_loop)(server, *asked("ping")) == expected
 
 
 def test_request_is_answered_in_a_thread_with_a_loop() -> None:
@@ -81,7 +76,7 @@ def test_method_may_await_and_query_the_database() -> None:
 
 
 def test_capabilities_are_those_of_the_added_methods() -> None:
-    found: Any = handled(Notifying(), *asked("initialize"))
+    found: Any = handled(Extended(), *asked("initialize"))
     assert found["capabilities"] == {"tools": {}, "logging": {}}
 
 

@@ -113,7 +113,7 @@ class Exchange:
 
     @property
     def body(self) -> bytes:
-        return b"".join(each["body"] for each in self.sent[1:])
+        return b"".join(each.get("body", b"") for each in self.sent[1:])
 
 
 def exchange(application: Any, scope: dict[str, Any], *chunks: bytes, **more: Any) -> Exchange:

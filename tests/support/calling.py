@@ -11,14 +11,14 @@ from mcp_bridge.protocol import Reply, Request, answer
 from mcp_bridge.server.server import MCPServer
 
 
-def handled(server: MCPServer, request: Request, context: Context, *send: Any) -> Any:
+def handled(server: MCPServer, request: Request, context: Context) -> Any:
     """Return the result of a request, as under WSGI."""
-    return drive(server.handle(request, context, *send))
+    return drive(server.handle(request, context))
 
 
-async def handled_on_loop(server: MCPServer, request: Request, context: Context, *send: Any) -> Any:
+async def handled_on_loop(server: MCPServer, request: Request, context: Context) -> Any:
     """Return the result of a request, as under ASGI."""
-    return await alternate(server.handle(request, context, *send))
+    return await alternate(server.handle(request, context))
 
 
 def replied(body: bytes, handle: Callable[[Request], Any], **options: Any) -> Reply:

@@ -1,0 +1,328 @@
+"""
+The events of a request before its response (MCP, "Streamable HTTP", "Sending messages").
+
+A request with a progressToken, from a client that accepts ``text/event-stream``, is answered with
+a stream from its first notification on, and with JSON if there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Coroutine, Iterator
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from time import monotonic
+from typing import Any, Final
+
+from django.core.handlers.asgi import ASGIRequest
+from django.core.handlers.wsgi import WSGIRequest
+from django.db import close_old_connections, connections
+from django.http import HttpRequest
+
+from mcp_bridge.concurrency import places
+from mcp_bridge.concurrency.threads import in_pool
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import JSONObject, Reply, jsonrpc, refuse
+from mcp_bridge.protocol.jsonrpc import RequestId
+
+MOST_A_SECOND: Final = 10
+# Seconds without an event after which a comment is sent, to keep the connection open.
+QUIET: Final = 15.0
+# Seconds that the client may leave events unread.
+UNREAD: Final = 30.0
+# The progress that a call makes while it does not report any.
+_STEP: Final = 1e-6
+_HEADERS: Final = {"X-Accel-Buffering": "no"}
+
+
+class Stream(ABC):
+    """
+    The notifications of one request and, in the end, its reply.
+
+    ``send``, ``report`` and ``end`` may be called from any thread. The transport writes what
+    ``steps`` yields. ``wake`` is called, from any thread, if there may be more to write.
+    """
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self._queue: deque[bytes] = deque()
+        self._lock = threading.Lock()
+        # When the request began, the last notification was sent and the last event was written.
+        self._began = self._sent = self._written = monotonic()
+        self._token: RequestId | None = None
+        self._last: float | None = None
+        self._total_and_message: JSONObject = {}
+        # Progress that exceeded the rate, and the times of the latest that did not.
+        self._held: JSONObject | None = None
+        self._times: deque[float] = deque(maxlen=MOST_A_SECOND)
+
+    @abstractmethod
+    def wake(self) -> None: ...
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """Cancel the request, since its client has gone."""
+
+    def send(self, notification: JSONObject) -> None:
+        """Send a JSON-RPC notification; gives the request up if the client does not read."""
+        now = monotonic()
+        if self._queue and now - self._written > UNREAD:
+            self.give_up()
+            return
+        if not self._queue:
+            self._written = now
+        self._queue.append(jsonrpc.encode({"jsonrpc": "2.0", **notification}))
+        self._sent = now
+        self.wake()
+
+    def follow(self, token: RequestId) -> None:
+        """Send the progress of the request under its token, even if the call reports none."""
+        self._token = token
+
+    def report(self, done: float, total: float | None, message: str) -> None:
+        """Send progress (MCP, "Progress"): at most MOST_A_SECOND, each more than the last."""
+        with self._lock:
+            is_more = self._last is None or done > self._last
+            if self._token is None or self.reply is not None or not is_more:
+                return
+            self._last = done
+            self._total_and_message = {} if total is None else {"total": total}
+            if message:
+                self._total_and_message["message"] = message
+            is_held = self._held is not None
+            self._held = {"progress": done, **self._total_and_message}
+            if done == total or self._may_report():
+                self._send_progress(self._held)
+            elif not is_held:
+                self.wake()
+
+    def end(self, reply: Reply) -> None:
+        """Send the reply; nothing is sent after it."""
+        self.reply = reply
+        self.wake()
+
+    def steps(self) -> Iterator[bytes | float]:
+        """
+        Yield each message as JSON text, or b"" to keep the connection open, when it is due.
+
+        In between, yields the seconds to wait, unless ``wake`` is called before. Ends with the
+        reply, which is not yielded if it is the only message.
+        """
+        has_begun = False
+        while True:
+            reply = self.reply
+            if reply is None:
+                self._speak()
+            if self._queue:
+                self._written = monotonic()
+                yield self._queue.popleft()
+                has_begun = True
+            elif reply is not None:
+                if has_begun:
+                    yield reply.body or b""
+                return
+            elif has_begun and monotonic() - self._written >= QUIET:
+                self._written = monotonic()
+                yield b""
+            else:
+                yield self._pause()
+
+    def _speak(self) -> None:
+        """Send progress that was held, or that a silent call makes."""
+        with self._lock:
+            if self._held is not None:
+                if self._may_report():
+                    self._send_progress(self._held)
+            elif self._token is not None and self._silence() <= 0:
+                last, seconds = self._last or 0.0, round(monotonic() - self._began)
+                self._last = max(last + _STEP, math.nextafter(last, math.inf))
+                text = {"message": f"Running for {seconds} seconds", **self._total_and_message}
+                self._send_progress({"progress": self._last, **text})
+
+    def _send_progress(self, progress: JSONObject) -> None:
+        self._held = None
+        self._times.append(monotonic())
+        params = {"progressToken": self._token, **progress}
+        self.send({"method": "notifications/progress", "params": params})
+
+    def _may_report(self) -> bool:
+        return len(self._times) < MOST_A_SECOND or monotonic() - self._times[0] >= 1
+
+    def _silence(self) -> float:
+        """Return the seconds until the call is spoken for."""
+        heartbeat = conf.PROGRESS_HEARTBEAT
+        return math.inf if heartbeat is None else self._sent + heartbeat - monotonic()
+
+    def _pause(self) -> float:
+        pauses = [QUIET, self._silence()]
+        if self._held is not None:
+            pauses.append(self._times[0] + 1 - monotonic())
+        return max(0.001, min(pauses))
+
+
+def event(message: bytes) -> bytes:
+    """Return a message as an event (HTML, "Server-sent events"), or a comment if it is empty."""
+    return b"event: message\ndata: " + message + b"\n\n" if message else b":\n\n"
+
+
+class ThreadStream(Stream):
+    """
+    A stream under WSGI: the thread of the request writes, and another one runs the call.
+
+    An iterator of events. Inside a transaction, as in tests, the call runs in the thread of the
+    request, and its events are written once it has ended.
+    """
+
+    request_class = WSGIRequest
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = threading.Event()
+        self._work = places.Cancellation()
+        self._steps = self.steps()
+        self._first: bytes | None = None
+
+    def wake(self) -> None:
+        self._more.set()
+
+    def give_up(self) -> None:
+        self._work.cancel()
+
+    async def answer(self, work: Coroutine[Any, Any, Reply], request: HttpRequest) -> Reply:
+        """Return the reply, which has the events if a notification was sent before its end."""
+        used = connections.all(initialized_only=True)
+        if any(each.in_atomic_block or each.allow_thread_sharing for each in used):
+            self.end(await work)
+        else:
+            in_pool(partial(self._run, work))
+        self._first = next(self, None)
+        if self._first is None:
+            assert self.reply is not None
+            return self.reply
+        close_old_connections()
+        return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
+
+    def _run(self, work: Coroutine[Any, Any, Reply]) -> None:
+        reply = Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
+        try:
+            reply = self._work.drive(work)
+        except Exception as exception:
+            reply = refuse(exception)
+        finally:
+            self.end(reply)
+
+    def __iter__(self) -> ThreadStream:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        for step in self._steps:
+            if isinstance(step, bytes):
+                return event(step)
+            self._more.wait(step)
+            self._more.clear()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Give the call up, unless it has ended. Servers call it when the client has gone."""
+        self.give_up()
+
+
+class LoopStream(Stream):
+    """
+    A stream under ASGI: the call runs in a separate task.
+
+    An asynchronous iterator of events. If the task that reads it is cancelled or ends, as when the
+    client disconnects, so is the call.
+    """
+
+    request_class = ASGIRequest
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop: asyncio.AbstractEventLoop
+        self._more = asyncio.Event()
+        self._steps = self.steps()
+        self._first: bytes | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[Any] | None = None
+
+    def wake(self) -> None:
+        # The loop may have stopped while a thread still runs.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._more.set)
+
+    def give_up(self) -> None:
+        if self._work is not None:
+            self._loop.call_soon_threadsafe(self._work.cancel)
+
+    async def answer(self, work: Coroutine[Any, Any, Reply], request: HttpRequest) -> Reply:
+        """Return the reply, which has the events if a notification was sent before its end."""
+        await places.on_loop()
+        self._loop = asyncio.get_running_loop()
+        slot = getattr(request, "mcp_slot", None)
+        self._work = asyncio.create_task(self._run(work, slot))
+        try:
+            self._first = await self._next()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if self._first is None:
+            assert self.reply is not None
+            return self.reply
+        return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
+
+    async def _run(self, work: Coroutine[Any, Any, Reply], slot: places.RequestSlot | None) -> None:
+        reply = Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
+        try:
+            reply = await places.alternate_apart(work, slot)
+        except Exception as exception:
+            reply = refuse(exception)
+        finally:
+            self.end(reply)
+
+    def __aiter__(self) -> LoopStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._reader is None:
+            self._reader = asyncio.current_task()
+            assert self._reader is not None
+            # It may be cancelled while it sends.
+            self._reader.add_done_callback(lambda _: self.give_up())
+        try:
+            found = await self._next()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def _next(self) -> bytes | None:
+        """Return the next event, or None after the last."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        for step in self._steps:
+            if isinstance(step, bytes):
+                return event(step)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(step):
+                    await self._more.wait()
+            self._more.clear()
+        return None
+
+    async def aclose(self) -> None:
+        """Cancel the call, unless it has ended, and wait for its end."""
+        if self._work is not None and not self._work.done():
+            self._work.cancel()
+            with suppress(asyncio.CancelledError):
+                await places.shield_from_cancellation(self._work)
