@@ -15,6 +15,12 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.signals import tools_changed
 
+if sys.argv[1:2] == ["mcp_stdio"]:
+    # The apps that are imported from now on may print.
+    from mcp_bridge.transports.stdio import take_streams
+
+    take_streams()
+
 
 class MCPBridgeConfig(AppConfig):
     name = "mcp_bridge"

@@ -179,7 +179,9 @@ class MCPView(BridgeView):
 
         headers, info = http.headers_of(request.META), server.server_info
         work = answer(body, handle, headers=headers, server_info=info)
-        return await (work if stream is None else stream.answer(work, request))
+        if stream is None:
+            return await work
+        return await stream.answer(work, getattr(request, "mcp_slot", None))
 
     def http_method_not_allowed(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any

@@ -47,11 +47,11 @@ ROOMS: dict[str, int] = {
     "confirmation": 526,
     "ext": 2_488,
     "features": 464,
-    "management": 1_031,
+    "management": 1_109,
     "models": 345,
     "oauth": 1_116,
     "outbound": 229,
-    "protocol": 903,
+    "protocol": 905,
     "records": 953,
     "registry": 897,
     "schemas": 2_927,
@@ -60,8 +60,8 @@ ROOMS: dict[str, int] = {
     "templatetags": 37,
     "testing": 184,
     "tokens": 631,
-    "top": 604,
-    "transports": 478,
+    "top": 609,
+    "transports": 608,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -77,8 +77,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 32_550
-MOST_LINES_OF_CORE = 29_200
+MOST_LINES = 32_840
+MOST_LINES_OF_CORE = 29_490
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -51,7 +51,7 @@ class Context:
     # Sends notifications before the response (transports.streams.Stream), if it may be streamed.
     stream: Any = field(default=None, compare=False, repr=False)
     # The call while its tool runs (calls.progress.Running).
-    _running: Any = field(default=None, compare=False, repr=False)
+    _running: Any = field(default=None, init=False, compare=False, repr=False)
 
     def of_inner_call(self) -> Context:
         """Return the context for a call made by a tool, which does not report its progress."""

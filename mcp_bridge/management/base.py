@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
@@ -45,7 +45,7 @@ class TablesCommand(BaseCommand):
 
     requires_migrations_checks = True
     # A broken tool must not prevent an administrator from revoking a token.
-    requires_system_checks = ()
+    requires_system_checks: tuple[str, ...] | Literal["__all__"] = ()
 
     def warn_of_settings(self) -> None:
         """Print errors in the setting MCP_BRIDGE, since system checks do not run."""

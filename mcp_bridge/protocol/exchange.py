@@ -74,7 +74,7 @@ async def answer(
     replies = []
     try:
         found = jsonrpc.decode(body)
-        batch = requests.read_batch(found, headers) if isinstance(found, list) else None
+        batch = requests.read_batch(found, headers, assumed) if isinstance(found, list) else None
     except ProtocolError as error:
         return refuse(error)
     for number, message in enumerate((found,) if batch is None else batch):

@@ -43,7 +43,8 @@ _ABSENT: Final = ("_meta", "cursor")
 @dataclass(slots=True, kw_only=True)
 class Request:
     """
-    A JSON-RPC request and its revision; ``meta`` is ``params._meta``. The ``id`` of a notification is None.
+    A JSON-RPC request and its revision; ``meta`` is ``params._meta``. A notification's ``id`` is
+    None.
 
     ``headers`` are those that mirror the body, or None if the transport or revision does not have
     them. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are declared
@@ -85,10 +86,12 @@ def read_message(
         raise
 
 
-def read_batch(messages: list[object], headers: Headers | None) -> list[object]:
+def read_batch(
+    messages: list[object], headers: Headers | None, assumed: Revision = UNDECLARED
+) -> list[object]:
     """Return the messages of a batch (2025-03-26 only). Raises InvalidRequestError."""
     version = headers.version if headers else None
-    revision = UNDECLARED if version is None else REVISIONS.get(version)
+    revision = assumed if version is None else REVISIONS.get(version)
     if revision is None or not revision.batches or any(map(_has_envelope, messages)):
         raise InvalidRequestError(
             "Invalid request: a batch (a JSON array) is not part of this revision; send one "

@@ -12,7 +12,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -22,7 +22,6 @@ from typing import Any, Final
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.wsgi import WSGIRequest
 from django.db import close_old_connections, connections
-from django.http import HttpRequest
 
 from mcp_bridge.concurrency import places
 from mcp_bridge.concurrency.threads import in_pool
@@ -193,7 +192,7 @@ class ThreadStream(Stream):
     def give_up(self) -> None:
         self._work.cancel()
 
-    async def answer(self, work: Coroutine[Any, Any, Reply], request: HttpRequest) -> Reply:
+    async def answer(self, work: Coroutine[Any, Any, Reply], slot: object = None) -> Reply:
         """Return the reply, which has the events if a notification was sent before its end."""
         used = connections.all(initialized_only=True)
         if any(each.in_atomic_block or each.allow_thread_sharing for each in used):
@@ -245,8 +244,9 @@ class LoopStream(Stream):
 
     request_class = ASGIRequest
 
-    def __init__(self) -> None:
+    def __init__(self, frame: Callable[[bytes], bytes] = event) -> None:
         super().__init__()
+        self._frame = frame
         self._loop: asyncio.AbstractEventLoop
         self._more = asyncio.Event()
         self._steps = self.steps()
@@ -263,11 +263,16 @@ class LoopStream(Stream):
         if self._work is not None:
             self._loop.call_soon_threadsafe(self._work.cancel)
 
-    async def answer(self, work: Coroutine[Any, Any, Reply], request: HttpRequest) -> Reply:
-        """Return the reply, which has the events if a notification was sent before its end."""
+    async def answer(
+        self, work: Coroutine[Any, Any, Reply], slot: places.RequestSlot | None = None
+    ) -> Reply:
+        """
+        Return the reply, which has the events if a notification was sent before its end.
+
+        ``slot`` is that of the request, if it has one.
+        """
         await places.on_loop()
         self._loop = asyncio.get_running_loop()
-        slot = getattr(request, "mcp_slot", None)
         self._work = asyncio.create_task(self._run(work, slot))
         try:
             self._first = await self._next()
@@ -313,7 +318,7 @@ class LoopStream(Stream):
             return first
         for step in self._steps:
             if isinstance(step, bytes):
-                return event(step)
+                return self._frame(step)
             with suppress(TimeoutError):
                 async with asyncio.timeout(step):
                     await self._more.wait()

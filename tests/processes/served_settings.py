@@ -23,4 +23,4 @@ DATABASES = {
 if "SERVED_OPTIONS" in os.environ:
     DATABASES["default"]["OPTIONS"] = json.loads(os.environ["SERVED_OPTIONS"])
 MCP_BRIDGE = {"ALLOW_ANONYMOUS": True}
-SILENCED_SYSTEM_CHECKS = ["mcp_bridge.W033"]
+SILENCED_SYSTEM_CHECKS = ["mcp_bridge.W033", "mcp_bridge.W035"]

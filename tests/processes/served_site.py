@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import subprocess
 import threading
 import time
+import warnings
 
 import django
 
@@ -90,6 +93,42 @@ async def afill(context: Context, of: int) -> int:
         context.progress(number, of)
         await asyncio.sleep(0.02)
     return of
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def shout(word: str) -> str:
+    """Write to standard output in every way."""
+    print(f"printed {word}", flush=True)
+    os.write(1, f"written {word}\n".encode())
+    subprocess.run(["echo", f"echoed {word}"], check=True)
+    warnings.warn(f"warned {word}", stacklevel=1)
+    logging.getLogger("site").warning("logged %s", word)
+    # The messages of the client are not for child processes.
+    return subprocess.run(["cat"], check=True, capture_output=True, text=True).stdout + word
+
+
+@server.register_procedure
+@mcp_tool(read_only=True)
+def whoami(context: Context) -> str:
+    """Return the name of the caller."""
+    return str(context.user.get_username())
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def crowd(seconds: float) -> int:
+    """Return how many of these run at once."""
+    running.append(1)
+    most = len(running)
+    for _ in range(10):
+        time.sleep(seconds / 10)
+        most = max(most, len(running))
+    running.pop()
+    return most
+
+
+running: list[int] = []
 
 
 @server.register_procedure

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.test import Client
 from django.utils.translation import get_language, override
 
@@ -85,6 +85,12 @@ async def awriting(context: Context, of: int = 1000) -> str:
 
 
 TOOLS: tuple[Callable[..., object], ...] = (*(steps, asteps, silent, asilent, writing, awriting),)
+
+
+@pytest.fixture(autouse=True)
+def no_live_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore a connection that a live server of other tests shares."""
+    monkeypatch.setattr(connections["default"], "_thread_sharing_count", 0)
 
 
 @pytest.fixture(params=WAYS)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.core.management.base import CommandError, CommandParser
+from django.http import HttpRequest
+
+from mcp_bridge.access.policy import LocalRequest
+from mcp_bridge.checks.urls import reachable
+from mcp_bridge.concurrency.places import in_thread
+from mcp_bridge.conf import conf
+from mcp_bridge.management.base import TablesCommand, check_names, named_user
+from mcp_bridge.protocol import Request, Result
+from mcp_bridge.transports.stdio import StdioServer, take_streams
+from mcp_bridge.transports.streams import LoopStream
+from mcp_bridge.views import MCPView
+
+
+class Command(TablesCommand):
+    requires_system_checks = "__all__"
+    help = (
+        "Serve MCP over standard input and output, for a client on this machine that starts the "
+        "site as a command. All that is printed or logged goes to standard error."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        caller = parser.add_mutually_exclusive_group()
+        caller.add_argument("--user", help="The user who makes all calls (default: anonymous).")
+        caller.add_argument(
+            "--token-env",
+            metavar="NAME",
+            help="The environment variable with the token that makes all calls.",
+        )
+        parser.add_argument("--toolset", help="Serve only the tools of this toolset.")
+
+    def execute(self, *args: object, **options: object) -> str | None:
+        # Before the system checks, which may print.
+        take_streams()
+        return super().execute(*args, **options)
+
+    def handle(
+        self, *, user: str | None, token_env: str | None, toolset: str | None, **options: object
+    ) -> None:
+        if toolset is not None:
+            check_names("toolset", [toolset], conf.toolsets)
+        view, make_request = view_of(toolset), request_maker(user, token_env)
+
+        async def handle(message: Request, stream: LoopStream | None) -> Result:
+            await in_thread()
+            request = make_request()
+            server = view.admit(request)
+            context = view.get_context(request, message)
+            vars(context)["stream"] = stream
+            return await server.handle(message, context)
+
+        named = view.get_server()
+        named.choose(toolset)
+
+        async def serve() -> None:
+            await StdioServer(take_streams(), handle, named.server_info).serve()
+
+        asyncio.run(serve())
+
+
+def view_of(toolset: str | None) -> MCPView:
+    """Return the view of the site's URLconf for a toolset, or one of this package."""
+    for match in reachable().values():
+        kind, given = match.func.view_class, match.func.view_initkwargs  # type: ignore[attr-defined]
+        if given.get("toolset") == toolset:
+            found: MCPView = kind(**given)
+            return found
+    return MCPView(toolset=toolset)
+
+
+def request_maker(user: str | None, token_env: str | None) -> Callable[[], HttpRequest]:
+    """
+    Return a function that makes a request of the caller, as each message needs one.
+
+    Raises CommandError for a caller who cannot call anything.
+    """
+    secret = None
+    if token_env is not None and not (secret := os.environ.get(token_env)):
+        raise CommandError(f"The environment variable {token_env} is not set.")
+    caller = None if user is None else named_user(user)
+    if caller is not None and not caller.is_active:
+        raise CommandError(f"The user {user!r} is not active.")
+    users = get_user_model()._default_manager
+
+    def make() -> HttpRequest:
+        request = LocalRequest()
+        request.method = "POST"
+        if secret is not None:
+            request.META["HTTP_AUTHORIZATION"] = f"Bearer {secret}"
+        elif caller is not None:
+            # Read again, since the user may have been deactivated or have lost permissions.
+            now = users.filter(pk=caller.pk).first() or AnonymousUser()
+            # As DRF's own test tools set it; AUTHENTICATION_CLASSES do not apply.
+            request._force_auth_user = now  # type: ignore[attr-defined]
+        return request
+
+    return make
