@@ -150,6 +150,8 @@ class Conf:
     DEFAULT_SCOPES: Sequence[ScopeToken] = _key([])
     REQUIRE_AUDIENCE: bool = _key(True)
     ALLOW_ANONYMOUS: bool | None = _key(None)
+    REST: bool = _key(True)
+    DISCOVERY_PERMISSION: Annotated[str, MinLen(1)] | None = _key(None)
     ACCESS_POLICY: str = _key("mcp_bridge.access.AccessPolicy")
     NEW_TOOLS: Literal["enabled", "disabled"] = _key("enabled")
     APPROVE_DESTRUCTIVE: bool = _key(False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -32,11 +31,10 @@ from mcp_bridge.calls.errors import reraise
 from mcp_bridge.concurrency import places
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import LATEST, Reply, Request, Result, answer, errors, refuse
+from mcp_bridge.protocol import Reply, Request, Result, answer, errors, refuse
 from mcp_bridge.records import recorder
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import page
-from mcp_bridge.transports import http
+from mcp_bridge.transports import http, rest
 
 # The header that selects a toolset, for clients that cannot change the URL; as in META.
 # Its name does not begin with Mcp-, which is reserved for the specification.
@@ -252,9 +250,52 @@ class AsyncMCPView(MCPView):
         return server if self._choose_toolset(request, server) else None
 
 
-class ToolListView(BridgeView):
+class _RESTView(BridgeView):
     """
-    ``GET /mcp/tools/list``: the tools that the caller may use, viewable without an MCP client.
+    The base of the views for what is not an MCP client; their errors are problems (RFC 9457).
+
+    They respond 404 if the setting REST is off. A view implements ``respond``, which runs in the
+    thread of the request and may raise ProtocolError.
+    """
+
+    async def respond(self, request: HttpRequest, **named: str) -> HttpResponseBase:
+        """Return the response to a request of an allowed method."""
+        raise NotImplementedError
+
+    async def reply(self, request: HttpRequest, **named: str) -> HttpResponseBase:
+        """Return the response to a request; any exception but Http404 becomes a problem."""
+        if not conf.REST:
+            raise Http404
+        methods = [each.upper() for each in self.http_method_names]
+        if request.method not in methods:
+            return rest.not_allowed(methods)
+        try:
+            try:
+                await places.in_thread()
+                return await self.respond(request, **named)
+            except Exception as exception:
+                reraise(exception)
+        except Exception as exception:
+            return rest.refuse(exception)
+
+    def get(self, request: HttpRequest, *args: Any, **named: str) -> Any:
+        return places.drive(self.reply(request, **named))
+
+    post = http_method_not_allowed = get
+
+
+class _AsyncRESTView(_RESTView):
+    """A view for ASGI; shares the endpoint's request slots."""
+
+    async def get(self, request: HttpRequest, *args: Any, **named: str) -> Any:
+        return await places.alternate_in_slot(self.reply(request, **named), request)
+
+    post = http_method_not_allowed = get
+
+
+class ToolListView(_RESTView):
+    """
+    ``GET /mcp/tools/list``: the tools that the caller may use.
 
     Takes ``?cursor=``. Returns ``{"tools": […], "nextCursor": string or null}``, with the members
     that tools have in the latest revision.
@@ -262,41 +303,64 @@ class ToolListView(BridgeView):
 
     http_method_names = ["get", "head"]
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            server = self.admit(request)
-            found = page(server, request.GET, self.get_context(request), LATEST)
-        except Exception as exception:
-            return self.refuse(exception)
-        following = json.dumps(found.next_cursor)
-        return HttpResponse(
-            (b'{"tools":', found.tools, b',"nextCursor":', following, b"}"),
-            content_type="application/json",
-            headers={"Cache-Control": "private, no-store"},
-        )
-
-    def refuse(self, exception: Exception) -> HttpResponse:
-        """Return the response for an exception that is being handled."""
-        reply = refuse(exception)
-        # A 200 with a JSON-RPC error is meaningful to MCP clients only.
-        status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
-        return http.respond(reply._replace(status=status))
+    async def respond(self, request: HttpRequest, **named: str) -> HttpResponseBase:
+        server = self.admit(request)
+        found = await server.list_tools(request.GET.dict(), self.get_context(request))
+        following = json.dumps(found.next_cursor).encode()
+        parts = (b'{"tools":', found.tools, b',"nextCursor":', following, b"}")
+        return rest.cacheable(request, parts)
 
 
-class AsyncToolListView(ToolListView):
-    """``ToolListView`` for ASGI; shares the endpoint's request slots."""
+class ToolDescriptionView(_RESTView):
+    """``GET /mcp/tools/describe?name=``: one tool, as the list has it, as ``{"tool": {…}}``."""
 
-    async def get(  # type: ignore[override]
-        self, request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        try:
-            return await places.alternate_in_slot(self._aget(request), request)
-        except Exception as exception:
-            return self.refuse(exception)
+    http_method_names = ["get", "head"]
 
-    async def _aget(self, request: HttpRequest) -> HttpResponse:
-        await places.in_thread()
-        return super().get(request)
+    async def respond(self, request: HttpRequest, **named: str) -> HttpResponseBase:
+        server = self.admit(request)
+        if "name" not in request.GET:
+            return rest.problem("missing_parameter", "Send the name of a tool as ?name=.")
+        tool = await server.describe(request.GET["name"], self.get_context(request))
+        return rest.cacheable(request, (b'{"tool":', tool, b"}"))
+
+
+class ToolCallView(_RESTView):
+    """
+    ``POST /mcp/tools/NAME``: call a tool, with its arguments as the body.
+
+    The response is the CallToolResult of the latest revision, or a problem if the call failed. A
+    JSON-RPC request that calls the tool is answered as by the endpoint.
+    """
+
+    http_method_names = ["post"]
+
+    async def respond(self, request: HttpRequest, **named: str) -> HttpResponseBase:
+        server = self.admit(request)
+        http.check_media(request)
+        body = http.read_body(request)
+        call = rest.read_call(body, named["name"])
+        if call is not None:
+            context = self.get_context(request, call)
+            result = await server.handle(call, context)
+            return rest.respond(result, context.scratch.get("error_code", ""))
+
+        async def handle(message: Request) -> Result:
+            return await server.handle(message, self.get_context(request, message))
+
+        headers, info = http.headers_of(request.META), server.server_info
+        return http.respond(await answer(body, handle, headers=headers, server_info=info))
+
+
+class AsyncToolListView(_AsyncRESTView, ToolListView):
+    """``ToolListView`` for ASGI."""
+
+
+class AsyncToolDescriptionView(_AsyncRESTView, ToolDescriptionView):
+    """``ToolDescriptionView`` for ASGI."""
+
+
+class AsyncToolCallView(_AsyncRESTView, ToolCallView):
+    """``ToolCallView`` for ASGI."""
 
 
 @method_decorator(login_not_required, name="dispatch")

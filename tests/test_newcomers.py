@@ -123,7 +123,7 @@ def test_token_without_the_bearer_scheme_gets_a_hint(settings: Any) -> None:
     for header in ("Token mcp_abc", "mcp_abc", "Basic YTpi", "Bearermcp_abc"):
         response = Client().get("/mcp/tools/list", headers={"Authorization": header})
         assert response.status_code == 401
-        assert "Send it as `Authorization: Bearer TOKEN`." in response.json()["error"]["message"]
+        assert "Send it as `Authorization: Bearer TOKEN`." in response.json()["detail"]
     response = Client().get("/mcp/tools/list", headers={"Authorization": "bearer mcp_abc"})
     assert response.status_code == 401
-    assert "Send it as" not in response.json()["error"]["message"]
+    assert "Send it as" not in response.json()["detail"]

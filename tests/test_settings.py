@@ -29,6 +29,8 @@ DEFAULTS: dict[str, Any] = {
     "DEFAULT_SCOPES": [],
     "REQUIRE_AUDIENCE": True,
     "ALLOW_ANONYMOUS": None,
+    "REST": True,
+    "DISCOVERY_PERMISSION": None,
     "ACCESS_POLICY": "mcp_bridge.access.AccessPolicy",
     "NEW_TOOLS": "enabled",
     "APPROVE_DESTRUCTIVE": False,

@@ -134,6 +134,12 @@ def identify(auth: object) -> str:
     return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
 
 
+def may_discover(context: Context) -> bool:
+    """Return whether the caller may list tools, by DISCOVERY_PERMISSION."""
+    name = conf.DISCOVERY_PERMISSION
+    return name is None or _once(context, permissions_of).issuperset((name,))
+
+
 def check_scopes(tool: Tool, context: Context) -> None:
     """Raise InsufficientScopeError if the caller's credential lacks scopes of the tool."""
     scopes = tool.access.scopes

@@ -28,15 +28,13 @@ from mcp_bridge.access.policy import address_of, caller_of, identify
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
-from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol import RETRY_KEY, CallToolResult
 from mcp_bridge.protocol.logs import get_logger
 
 __all__ = ["CredentialRateThrottle", "ToolRateThrottle"]
 
 logger = get_logger("mcp_bridge.throttling")
 
-# The key in the _meta of a refused call's result with the seconds to wait.
-RETRY_KEY: Final = "mcp-bridge/retryAfter"
 # The name in THROTTLE_RATES of the default rate of tools.
 EVERY_TOOL: Final = "tools"
 # Set in the META of a request that a throttle passed uncounted; headers cannot set this name.

@@ -18,8 +18,7 @@ from mcp_bridge.admin.base import cell
 from mcp_bridge.confirmation.queue import approve_own
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.features import Client
-from mcp_bridge.models.outcomes import ERRORS_KEY
-from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
+from mcp_bridge.protocol import ERRORS_KEY, LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
 from mcp_bridge.protocol.text import cut, harmless
 from mcp_bridge.server.perform import call_named

@@ -23,8 +23,8 @@ from mcp_bridge.exceptions import (
     causes,
 )
 from mcp_bridge.features import ToolCall
-from mcp_bridge.models.outcomes import ERRORS_KEY, ErrorCode
-from mcp_bridge.protocol import CallToolResult, ProtocolError, errors
+from mcp_bridge.models.outcomes import ErrorCode
+from mcp_bridge.protocol import ERRORS_KEY, CallToolResult, ProtocolError, errors
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 

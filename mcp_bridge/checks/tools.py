@@ -73,7 +73,7 @@ def awaits_tables(databases: Databases) -> bool:
 
 
 def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
-    """Warn of permissions in marks that ``migrate`` does not create; queries no database."""
+    """Warn of permissions that ``migrate`` does not create; queries no database."""
     declared: set[str] = set()
     for options in (model._meta for model in apps.get_models()):
         actions = (get_permission_codename(each, options) for each in options.default_permissions)
@@ -90,10 +90,16 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
             "user model.",
             id="mcp_bridge.W025",
         )
-    for tool in tools:
-        for permission in tool.access.permissions:
-            if permission in declared:
-                continue
+    asked = [
+        (f"The tool {tool.name!r} ({tool.source}) requires the permission", each, "mcp_bridge.W011")
+        for tool in tools
+        for each in tool.access.permissions
+    ]
+    if conf.DISCOVERY_PERMISSION is not None:
+        setting = "MCP_BRIDGE['DISCOVERY_PERMISSION'] is"
+        asked.append((setting, conf.DISCOVERY_PERMISSION, "mcp_bridge.W099"))
+    for subject, permission, id in asked:
+        if permission not in declared:
             label, dot, _ = permission.partition(".")
             if not dot:
                 why = "which lacks an app label"
@@ -102,13 +108,13 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
             else:
                 why = f"which no model declares in the app {label!r}"
             yield checks.Warning(
-                f"The tool {tool.name!r} ({tool.source}) requires the permission {permission!r}, "
-                f"{why}: unless it was created by hand, only superusers have it.",
+                f"{subject} {permission!r}, {why}: unless it was created by hand, only superusers "
+                "have it.",
                 hint=f"{_nearest(permission, declared)} Use app_label.codename of a permission "
                 "that a model declares (in Meta, or by default: add, change, delete, view). If "
-                "permissions are created at run time, add mcp_bridge.W011 to "
-                "SILENCED_SYSTEM_CHECKS.".lstrip(),
-                id="mcp_bridge.W011",
+                "permissions are created at run time, add "
+                f"{id} to SILENCED_SYSTEM_CHECKS.".lstrip(),
+                id=id,
             )
 
 

@@ -25,7 +25,7 @@ from mcp_bridge.exceptions import CallRefused, InvalidArguments
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models import Generation, PendingCall
 from mcp_bridge.models.outcomes import ErrorCode
-from mcp_bridge.protocol import CallToolResult, JSONObject
+from mcp_bridge.protocol import PENDING_KEY, CallToolResult, JSONObject
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
@@ -112,9 +112,11 @@ def hold(call: ToolCall, arguments: str) -> CallRefused:
     minutes = round(conf.CONFIRMATION_MAX_AGE / 60)
     who = "someone else with permission" if conf.FOUR_EYES else "someone with permission"
     within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
+    pending: dict[str, object] = {"id": row.pk}
     try:
         path = reverse("admin:mcp_bridge_pendingcall_change", args=[row.pk])
         address = call.context.absolute_url(path)
+        pending["url"] = address
         where = f"at {address}. Ask the user to have it approved there"
     except NoReverseMatch:
         where = (
@@ -125,7 +127,7 @@ def hold(call: ToolCall, arguments: str) -> CallRefused:
         f"{needs}. The call is pending {where} by {who}. Then repeat it with the same arguments "
         f"within {within} of the approval; repeating it earlier has no effect."
     )
-    result = CallToolResult.error(text)
+    result = CallToolResult.error(text, {PENDING_KEY: pending})
     return CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
 
 

@@ -31,7 +31,8 @@ class Context:
     ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
     DRF's ``request.auth``; ``request`` the HttpRequest, or None for a call by another transport.
     ``remote_address`` is the peer's address, ``language`` the active language ("en-gb"), looked up
-    on first access. ``scratch`` is a cache for the duration of the request. ``input_responses``
+    on first access. ``scratch`` is a cache for the duration of the request; after a call that was
+    refused or failed, its "error_code" is that of the record. ``input_responses``
     are the client's answers to the tool's input requests, by key; ``tool_state`` is the state that
     the tool stored with them.
     """

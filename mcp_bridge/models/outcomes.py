@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
-
-# The key in a result's _meta with the machine-readable errors of arguments.
-ERRORS_KEY: Final = "mcp-bridge/errors"
 
 
 class Outcome(TextChoices):

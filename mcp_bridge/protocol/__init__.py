@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
+from mcp_bridge.protocol.content import (
+    ERRORS_KEY,
+    PENDING_KEY,
+    RETRY_KEY,
+    CallToolResult,
+    ContentBlock,
+    TextContent,
+)
 from mcp_bridge.protocol.errors import InvalidParamsError, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.exchange import Reply, Result, answer, internal_error, refuse
 from mcp_bridge.protocol.headers import Headers, decoded_header
@@ -12,7 +19,8 @@ from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import LATEST, REVISIONS, SUPPORTED_VERSIONS, Revision
 from mcp_bridge.protocol.text import without_unprintable
 
-__all__ = ["LATEST", "REVISIONS", "SUPPORTED_VERSIONS", "Answers", "CallToolResult", "ContentBlock"]
+__all__ = ["ERRORS_KEY", "LATEST", "PENDING_KEY", "RETRY_KEY", "REVISIONS", "SUPPORTED_VERSIONS"]
+__all__ += ["Answers", "CallToolResult", "ContentBlock"]
 __all__ += ["Headers", "InputRequiredResult", "InvalidParamsError", "JSONObject", "JSONSchema"]
 __all__ += ["ProtocolError", "Reply", "Request", "Result", "Revision", "TextContent", "answer"]
 __all__ += ["UnknownToolError", "decoded_header", "internal_error", "read_answers", "refuse"]

@@ -6,10 +6,16 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from mcp_bridge.protocol.jsonrpc import JSONObject, encode
 from mcp_bridge.protocol.revisions import Revision
+
+# The keys in a result's _meta of the errors of the arguments, the seconds to wait before the next
+# call, and the call that is pending approval.
+ERRORS_KEY: Final = "mcp-bridge/errors"
+RETRY_KEY: Final = "mcp-bridge/retryAfter"
+PENDING_KEY: Final = "mcp-bridge/pending"
 
 # Members of the schema whose Python names differ.
 _SPELLED = {"mime_type": "mimeType"}

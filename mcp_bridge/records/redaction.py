@@ -28,8 +28,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import SENSITIVE, names_secret
-from mcp_bridge.models.outcomes import ERRORS_KEY
-from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent, jsonrpc
+from mcp_bridge.protocol import ERRORS_KEY, CallToolResult, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, storable
 from mcp_bridge.records.record import printable

@@ -344,6 +344,7 @@ def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResul
         raise error
     if isinstance(error, CallRefused):
         recorder.refuse(error.error_code, *sent, tool=tool, error=error)
+        call.context.scratch["error_code"] = error.error_code
         return error.result
     # A database that just failed is not queried again while the client waits.
     if not errors.is_database_unavailable(error):
@@ -388,6 +389,7 @@ async def _handle_exception(
 
 async def _fail(started: recorder.StartedCall, handled: errors.HandledError) -> CallToolResult:
     """Record that a call failed with an error for the model, and return its result."""
+    started.call.context.scratch["error_code"] = handled.error_code
     await recorder.finish(
         started,
         Outcome.FAILED,

@@ -7,17 +7,17 @@ from typing import ClassVar
 
 from django.utils.functional import Promise
 
-from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, opened_by
+from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, may_discover, opened_by
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.interceptors import having
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import SUPPORTED_VERSIONS, JSONObject, Request, Result, errors
+from mcp_bridge.protocol import LATEST, SUPPORTED_VERSIONS, JSONObject, Request, Result, errors
 from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
 from mcp_bridge.server.methods import Endpoint, Methods, cacheable
-from mcp_bridge.server.perform import intercept_request
+from mcp_bridge.server.perform import Call, find, intercept_request
 
 
 async def initialize(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
@@ -121,6 +121,27 @@ class MCPServer(Endpoint):
         if snapshot is None or conf.ACCESS_POLICY != DEFAULT_POLICY:
             return None
         return cls(snapshot=snapshot)
+
+    async def list_tools(self, params: JSONObject, context: Context) -> tools.ListToolsResult:
+        """Return a page of the caller's tools, as REST lists them. Raises ProtocolError."""
+        await self._discover(params, context)
+        return tools.page(self, params, context, LATEST)
+
+    async def describe(self, name: str, context: Context) -> bytes:
+        """Return the definition of a tool as JSON text. Raises ProtocolError."""
+        await self._discover({}, context)
+        tool = await find(Call(name, None, context, endpoint=self))
+        return self.snapshot.written(tool, LATEST)
+
+    async def _discover(self, params: JSONObject, context: Context) -> None:
+        """Show the request to the interceptors as ``tools/list``. Raises ProtocolError."""
+        if not may_discover(context):
+            raise errors.ForbiddenError(
+                f"Forbidden: listing tools requires the permission {conf.DISCOVERY_PERMISSION}."
+            )
+        if having("request"):
+            request = Request(id=0, method="tools/list", params=params, revision=LATEST)
+            await intercept_request(request, context)
 
     async def handle(self, request: Request, context: Context) -> Result:
         """

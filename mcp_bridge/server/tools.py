@@ -7,8 +7,9 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from mcp_bridge.access.policy import AccessPolicy, is_limited, opened_by
+from mcp_bridge.access.policy import AccessPolicy, is_limited, may_discover, opened_by
 from mcp_bridge.concurrency.places import in_thread, may_block
+from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import JSONObject, Request, Revision, jsonrpc, pagination
 from mcp_bridge.registry.listing import cut
@@ -42,7 +43,7 @@ async def list_tools(endpoint: Endpoint, request: Request, context: Context) -> 
     is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)
     policy = endpoint.policy
     asks_code = endpoint.snapshot.by_rule is None or may_block(policy.filter, policy.allows)
-    if asks_code or not is_nobody:
+    if asks_code or not is_nobody or conf.DISCOVERY_PERMISSION is not None:
         await in_thread()
     return page(endpoint, request.params, context, request.revision)
 
@@ -50,8 +51,14 @@ async def list_tools(endpoint: Endpoint, request: Request, context: Context) -> 
 def page(
     endpoint: Endpoint, params: Mapping[str, object], context: Context, revision: Revision
 ) -> ListToolsResult:
-    """Return the page at the cursor in ``params``, or the first page without a cursor."""
+    """
+    Return the page at the cursor in ``params``, or the first page without a cursor.
+
+    It is empty for a caller without DISCOVERY_PERMISSION.
+    """
     position = pagination.position(params["cursor"]) if "cursor" in params else None
+    if not may_discover(context):
+        return ListToolsResult(b"[]", None)
     snapshot, policy = endpoint.snapshot, endpoint.policy
     kind = type(policy)
     is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter

@@ -67,7 +67,7 @@ def test_missing_credential_is_401_without_public_tools(method: str, revision: s
 def test_discovery_view_is_as_guarded_as_the_endpoint() -> None:
     response = APIClient().get("/mcp/tools/list")
     assert (response.status_code, response["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')
-    assert response["Content-Type"] == "application/json"
+    assert response["Content-Type"] == "application/problem+json"
 
 
 @pytest.mark.usefixtures("guarded")

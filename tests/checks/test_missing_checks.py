@@ -79,6 +79,18 @@ def test_w011_can_be_silenced(settings: Any) -> None:
     assert message.is_silenced()
 
 
+def test_w099_undeclared_permission_to_list_tools(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"DISCOVERY_PERMISSION": "auth.vew_user"}
+    serve(settings, taking(int))
+    (message,) = found()
+    assert (message.id, message.level) == ("mcp_bridge.W099", checks.WARNING)
+    assert "MCP_BRIDGE['DISCOVERY_PERMISSION'] is 'auth.vew_user', which no model" in message.msg
+    assert "Did you mean 'auth.view_user'?" in str(message.hint)
+    assert "add mcp_bridge.W099 to" in str(message.hint)
+    settings.MCP_BRIDGE = {"DISCOVERY_PERMISSION": "auth.view_user"}
+    assert ids() == []
+
+
 def test_w012_no_server_in_the_urlconf(settings: Any) -> None:
     route(settings)
     (message,) = found()

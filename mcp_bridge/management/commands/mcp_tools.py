@@ -11,6 +11,7 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, check_names, named_user, why_missing
+from mcp_bridge.management.formats import FORMATS
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import app_of, sent_definition
 from mcp_bridge.registry.linting import budget, lint_list
@@ -42,6 +43,12 @@ class Command(TablesCommand):
         parser.add_argument("--toolset", help="List only the tools of this toolset.")
         parser.add_argument("--json", action="store_true", help="Print as JSON, including schemas.")
         parser.add_argument(
+            "--format",
+            choices=[*FORMATS],
+            help="Instead, print a document that describes the enabled tools: OpenAPI of their "
+            "REST addresses, OpenRPC, or a reference in Markdown.",
+        )
+        parser.add_argument(
             "--lint",
             action="store_true",
             help="Instead, report what strict clients reject in the definitions, and their size. "
@@ -66,6 +73,13 @@ class Command(TablesCommand):
         if toolset is not None:
             check_names("toolset", [toolset], conf.toolsets)
             tools, lists = list(members(conf.toolsets[toolset], tools)), [toolset]
+        if options["format"] is not None:
+            part = registry.snapshot.of(toolset)
+            assert part is not None, "its name has been checked"
+            seen = part.tools if caller is None else [tool.name for tool in visible(caller)]
+            described = [tool for tool in part.tools.values() if tool.name in seen]
+            self.stdout.write(FORMATS[options["format"]](described, toolset))
+            return
         settings, rows = read_settings(), []
         for tool in tools:
             setting = settings.get(tool.key)
