@@ -47,7 +47,7 @@ ROOMS: dict[str, int] = {
     "confirmation": 528,
     "ext": 2_488,
     "features": 464,
-    "management": 1_279,
+    "management": 1_284,
     "models": 345,
     "oauth": 1_116,
     "outbound": 229,
@@ -55,7 +55,7 @@ ROOMS: dict[str, int] = {
     "records": 953,
     "registry": 897,
     "schemas": 2_927,
-    "server": 565,
+    "server": 575,
     "sources": 3_059,
     "templatetags": 37,
     "testing": 184,
@@ -77,8 +77,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 33_360
-MOST_LINES_OF_CORE = 30_000
+MOST_LINES = 33_380
+MOST_LINES_OF_CORE = 30_020
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

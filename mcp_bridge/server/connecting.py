@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -43,23 +45,25 @@ class Client:
     An MCP client and the steps that connect it.
 
     The steps in ``token`` send a token; those in ``login`` let the user log in, if the site
-    supports that; either is empty if the client does not. In both, ``@url``, ``@name``,
-    ``@token`` and ``@variable`` are replaced by the values of a Connection.
+    supports that; those in ``stdio`` start the site as a command. Each is empty if the client does
+    not support it. In all, ``@url``, ``@name`` and so on become the values of a Connection.
     """
 
     key: str
     title: str
     token: tuple[Step, ...] = ()
     login: tuple[Step, ...] = ()
+    stdio: tuple[Step, ...] = ()
     install: str = ""
 
 
 class Way(NamedTuple):
-    """How a client connects: by logging in, with a token, and by one link; empty if it cannot."""
+    """How a client connects, in steps or by one link; empty if it cannot."""
 
     client: Client
     login: list[Step]
     token: list[Step]
+    stdio: list[Step]
     install: str
 
 
@@ -81,11 +85,12 @@ _WHERE: Final = {
 def _read() -> Iterator[Client]:
     """Yield the clients of clients.toml."""
     for client in tomllib.loads(files(__package__).joinpath("clients.toml").read_text())["client"]:
-        token, login = (
-            tuple(Step(_WHERE[each["where"]], each["code"].strip()) for each in steps)
-            for steps in (client.get("token", ()), client.get("login", ()))
+        token, login, stdio = (
+            tuple(Step(_WHERE[each["where"]], each["code"].strip()) for each in client.get(way, ()))
+            for way in ("token", "login", "stdio")
         )
-        yield Client(client["key"], client["title"], token, login, client.get("install", ""))
+        install = client.get("install", "")
+        yield Client(client["key"], client["title"], token, login, stdio, install)
 
 
 CLIENTS: Final = tuple(_read())
@@ -97,12 +102,14 @@ class Connection:
     A connection to this site: the address of the endpoint, the secret of a token, and the log-in.
 
     ``TOKEN`` is for a secret that is not known, "" for no token. ``has_login`` says whether clients
-    have their users log in: by default if the site has AUTHORIZATION_SERVERS.
+    have their users log in: by default if the site has AUTHORIZATION_SERVERS. ``user`` is the
+    caller of a client that starts the site as a command.
     """
 
     url: str
     secret: str = ""
     has_login: bool = field(default_factory=lambda: bool(conf.AUTHORIZATION_SERVERS))
+    user: str = "USER"
 
     @cached_property
     def values(self) -> Mapping[str, str]:
@@ -116,19 +123,24 @@ class Connection:
         # Shell variables cannot begin with a digit.
         name = f"site-{name}" if name[0].isdecimal() else name
         variable = f"{name.upper().replace('-', '_')}_TOKEN"
-        return {"url": self.url, "name": name, "token": self.secret, "variable": variable}
+        manage = Path(sys.argv[0]) if sys.argv[0].endswith("manage.py") else Path("manage.py")
+        command = {"python": Path(sys.executable).as_posix(), "manage": manage.resolve().as_posix()}
+        named = {"url": self.url, "name": name, "token": self.secret, "variable": variable}
+        return {**named, **command, "user": self.user}
 
     @property
     def clients(self) -> list[Way]:
         """The clients that can connect, each with its steps, complete."""
         ways = []
         for client in CLIENTS:
-            login, token = (
+            possible = client.login * self.has_login, client.token * bool(self.secret), client.stdio
+            login, token, stdio = (
                 [Step(where, _Text(code).substitute(self.values)) for where, code in steps]
-                for steps in (client.login * self.has_login, client.token * bool(self.secret))
+                for steps in possible
             )
             if steps := login or token:
-                ways.append(Way(client, login, token, self._install(client, steps[0].code)))
+                install = self._install(client, steps[0].code)
+                ways.append(Way(client, login, token, stdio, install))
         return ways
 
     def _install(self, client: Client, code: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import tomllib
 from base64 import b64decode
 from io import StringIO
@@ -48,6 +49,15 @@ def test_documents_match_the_printed_steps(key: str) -> None:
     page = (DOCS / f"{key}.md").read_text()
     for code in steps(key):
         assert code in page
+
+
+@pytest.mark.parametrize("key", [each.key for each in CLIENTS if each.stdio])
+def test_documents_match_the_commands_of_stdio(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/srv/newsroom/.venv/bin/python")
+    monkeypatch.setattr(sys, "argv", ["/srv/newsroom/manage.py", "mcp_connect"])
+    page = (DOCS.parent / "operate" / "stdio.md").read_text()
+    for step in way_of(key, secret=TOKEN, user="ada").stdio:
+        assert step.code in page
 
 
 def test_configuration_files_are_valid() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.asgi import get_asgi_application
 
-from mcp_bridge.ext.lane import MCPApplication
 from mcp_bridge.testing import MCPClient
 from tests.support.asgi import Exchange, scope_with
 from tests.support.values import dumps
@@ -91,7 +90,11 @@ def _timed(chunks: Iterator[bytes], times: list[float]) -> Iterator[bytes]:
 def application(way: str) -> Any:
     """Return the site under ASGI: Django's application, or the direct lane around it."""
     django = get_asgi_application()
-    return django if way == "asgi" else MCPApplication(django)
+    if way == "asgi":
+        return django
+    from mcp_bridge.ext.lane import MCPApplication
+
+    return MCPApplication(django)
 
 
 async def _over_asgi(way: str, headers: dict[str, str], body: bytes) -> Streamed:

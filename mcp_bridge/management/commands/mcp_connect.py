@@ -22,9 +22,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "--login", action="store_true", help="Use a login in the client instead of a token."
         )
+        parser.add_argument(
+            "--user", default="USER", help="The caller of clients that start the site by mcp_stdio."
+        )
 
     def handle(
-        self, *, clients: Sequence[str], url: str | None, login: bool, **options: object
+        self, *, clients: Sequence[str], url: str | None, login: bool, user: str, **options: object
     ) -> None:
         url = url or conf.RESOURCE
         if not url:
@@ -32,7 +35,7 @@ class Command(BaseCommand):
                 "The address of the endpoint is unknown: pass --url, or set "
                 'MCP_BRIDGE["RESOURCE"], such as "https://example.com/mcp".'
             )
-        connection = Connection(url, "", True) if login else Connection(url, TOKEN)
+        connection = Connection(url, "", True, user) if login else Connection(url, TOKEN, user=user)
         known = {each.client.key: each for each in connection.clients}
         if unknown := [name for name in clients if name not in known]:
             way = " with a login" if login else ""
@@ -43,3 +46,5 @@ class Command(BaseCommand):
             self.stdout.write(self.style.MIGRATE_HEADING(each.client.title))
             for where, code in [*each.login, *each.token]:
                 self.stdout.write(f"{where}\n\n{code}\n\n")
+            for where, code in each.stdio:
+                self.stdout.write(f"Or start the site as a command. {where}\n\n{code}\n\n")
