@@ -12,7 +12,7 @@ The exceptions of mcp_bridge.
     BaseException
     ├── InputRequired             the client has to answer a question first
     └── asyncio.CancelledError
-        └── Cancelled             the client has gone, or does not want the result any more
+        └── Cancelled             the client has disconnected or cancelled the call
             └── TimedOut          the call has reached its time limit
 
 Any other exception of a tool is logged in full; the model receives one generic sentence.
@@ -89,7 +89,7 @@ class InputRequired(BaseException):
 
 class Cancelled(asyncio.CancelledError):
     """
-    The end of a call whose client has disconnected or cancelled it; ``progress()`` raises it.
+    The end of a call whose client has disconnected; ``progress()`` raises it.
 
     A tool may catch it to clean up, and must raise it again. The tool's writes are rolled back.
     """

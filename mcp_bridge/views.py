@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import (
     Http404,
@@ -146,6 +147,8 @@ class MCPView(BridgeView):
     """
 
     http_method_names = ["post"]
+    # Whether a response may last as long as its client wants.
+    has_streams = False
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         reply = places.drive(self.reply(request))
@@ -162,8 +165,9 @@ class MCPView(BridgeView):
         if len(body) > _LARGE:
             await places.in_thread()
         known = server
-        # Most requests do not have a token, and are not streamed.
-        is_asked = b'"progressToken"' in body
+        known.has_streams = self.has_streams and isinstance(request, ASGIRequest)
+        # Most requests do not ask for notifications, and are not streamed.
+        is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
         stream = http.stream_for(request, self.view_is_async) if is_asked else None
 
         async def handle(message: Request) -> Result:
@@ -218,6 +222,8 @@ class MCPView(BridgeView):
 
 class AsyncMCPView(MCPView):
     """The MCP endpoint under ASGI; coroutine functions run on the event loop."""
+
+    has_streams = True
 
     async def post(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any

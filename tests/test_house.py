@@ -41,9 +41,9 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 757,
     "admin": 2_691,
-    "calls": 1_040,
+    "calls": 1_073,
     "checks": 746,
-    "concurrency": 306,
+    "concurrency": 310,
     "confirmation": 528,
     "ext": 2_488,
     "features": 464,
@@ -51,17 +51,17 @@ ROOMS: dict[str, int] = {
     "models": 345,
     "oauth": 1_116,
     "outbound": 229,
-    "protocol": 916,
+    "protocol": 920,
     "records": 953,
     "registry": 897,
     "schemas": 2_927,
-    "server": 575,
+    "server": 767,
     "sources": 3_059,
     "templatetags": 37,
-    "testing": 184,
+    "testing": 185,
     "tokens": 631,
-    "top": 652,
-    "transports": 725,
+    "top": 656,
+    "transports": 729,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -77,8 +77,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 33_380
-MOST_LINES_OF_CORE = 30_020
+MOST_LINES = 33_700
+MOST_LINES_OF_CORE = 30_340
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -179,9 +179,9 @@ def _begin(method: Callable[[ToolCall], Around], call: ToolCall) -> tuple[Any, A
     return begun, given.sent
 
 
-def _open_transactions() -> list[tuple[str, bool, int]]:
+def _open_transactions() -> list[tuple[str, int]]:
     used = connections.all(initialized_only=True)
-    return [(each.alias, each.in_atomic_block, len(each.savepoint_ids)) for each in used]
+    return [(each.alias, len(each.savepoint_ids)) for each in used if each.in_atomic_block]
 
 
 def _end(begun: Around, call: ToolCall, outcome: CallResult | Exception) -> CallResult:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import lru_cache, partial
 from time import monotonic, perf_counter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from asgiref.sync import async_to_sync
 from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
@@ -26,7 +26,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.calls.interceptors import change_result, having
 from mcp_bridge.calls.results import holds_iterator
-from mcp_bridge.concurrency.places import client_has_gone, in_thread, on_loop
+from mcp_bridge.concurrency.places import here, in_thread, on_loop
 from mcp_bridge.concurrency.threads import unused_thread
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.exceptions import (
@@ -40,10 +40,14 @@ from mcp_bridge.exceptions import (
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.transports.streams import Stream
+
+if TYPE_CHECKING:
+    from mcp_bridge.transports.streams import Stream
 
 logger = get_logger("mcp_bridge.calls")
 
+# The longest statement_timeout of PostgreSQL in milliseconds.
+_LONGEST: Final = 2**31 - 1
 # Seconds that a call may hold SQLite's write lock before a warning is logged.
 LONG: Final = 1.0
 
@@ -61,18 +65,23 @@ class Encoded(NamedTuple):
 
 class Running:
     """
-    A tool that has started; ``context.progress`` and ``context.cancelled`` ask it.
+    A tool that has started; ``context.progress`` and ``context.cancelled`` ask it, in any thread.
 
     ``stream`` receives its progress, if the client may want it. ``seconds`` is its time limit, or
     None.
     """
 
-    __slots__ = ("_ends", "_stream", "seconds")
+    __slots__ = ("_ends", "_part", "_raised", "_stream", "has_ended", "seconds", "task")
 
     def __init__(self, stream: Stream | None, seconds: float | None) -> None:
         self._stream = stream
         self.seconds = seconds
         self._ends = None if seconds is None else monotonic() + seconds
+        self._part = getattr(here, "part", None)
+        # The task that awaits the tool, if that is a coroutine.
+        self.task: asyncio.Task[Any] | None = None
+        self._raised: Cancelled | None = None
+        self.has_ended = False
 
     @property
     def is_late(self) -> bool:
@@ -81,19 +90,43 @@ class Running:
 
     @property
     def is_over(self) -> bool:
-        """Whether its result is not awaited any more."""
-        return client_has_gone() or self.is_late
+        """Whether the client has gone, or the time limit has passed."""
+        has_gone = self._part is not None and self._part.client_has_gone
+        return has_gone or self.is_late or (self.task is not None and self.task.cancelling() > 0)
 
-    def report(self, done: float, total: float | None, message: str) -> None:
+    def report(self, done: float, total: float | None, message: object) -> None:
         """Send progress. Raises Cancelled or TimedOut if the call is over."""
-        if self.is_late:
-            raise TimedOut
-        if client_has_gone():
-            raise Cancelled
-        if not (math.isfinite(done) and math.isfinite(done if total is None else total)):
-            raise ValueError(f"progress({done!r}, {total!r}): give finite numbers.")
+        for number in (done, 0 if total is None else total):
+            if type(number) is bool or not isinstance(number, int | float):
+                raise TypeError(f"progress({done!r}, {total!r}): give numbers.")
+            if not math.isfinite(number):
+                raise ValueError(f"progress({done!r}, {total!r}): give finite numbers.")
+        if self.has_ended:
+            return
+        if self.is_over:
+            self._raised = self.ending(Cancelled())
+            raise self._raised
         if self._stream is not None:
-            self._stream.report(done, total, message)
+            text = str(message).encode("utf-8", "replace").decode()
+            self._stream.report(done, total, text)
+
+    def ending(self, raised: BaseException) -> Cancelled:
+        """Return why the call ends. Raises ToolExit if the tool itself has cancelled it."""
+        if self.is_late:
+            return TimedOut()
+        if self.is_over:
+            return raised if isinstance(raised, Cancelled) else Cancelled()
+        raise ToolExit(f"The tool raised {raised!r}.") from raised
+
+    def check(self) -> None:
+        """Raise what ``report`` has raised, in case the tool went on."""
+        if self._raised is not None:
+            raise self._raised
+
+    def end(self) -> None:
+        """Ignore later reports. Raises Cancelled as ``check`` does."""
+        self.has_ended = True
+        self.check()
 
 
 # Called with the size of a successful result and the databases about to be committed.
@@ -114,21 +147,21 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     """
     limit = call.tool.options.timeout
     seconds = conf.CALL_TIMEOUT if limit is None else limit
-    vars(call.context)["_running"] = Running(call.context.stream, seconds)
+    running = vars(call.context)["_running"] = Running(call.context.stream, seconds)
     databases = _databases(call.tool, bool(call.context.client.capabilities), seconds is not None)
     if not call.tool.is_async:
         if not any(databases) and not any(map(is_in_transaction, connections.settings)):
-            return encode_result(call, _returned(call, call.tool.invoke, seconds))
+            return encode_result(call, _returned(call, call.tool.invoke, running))
         transactions = CallTransactions(call.tool.name, *databases, seconds)
         with transactions:
             transactions.begin()
-            result = encode_result(call, _returned(call, call.tool.invoke, seconds))
+            result = encode_result(call, _returned(call, call.tool.invoke, running))
             transactions.settle(result, before_commit)
         return result
     if not any(databases):
         await on_loop()
         with unused_thread() or nullcontext():
-            return await _result_of_coroutine(call, seconds)
+            return await _result_of_coroutine(call, running)
     transactions = CallTransactions(call.tool.name, *databases, seconds)
     # In the thread of the coroutine's queries. Each request has its own (asgiref's
     # ThreadSensitiveContext), so that it runs no queries of other requests.
@@ -140,7 +173,7 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
             transactions.begin()
             await on_loop()
         with unused or nullcontext():
-            result = await _result_of_coroutine(call, seconds)
+            result = await _result_of_coroutine(call, running)
     except BaseException as raised:
         await in_thread()
         transactions.__exit__(type(raised), raised, raised.__traceback__)
@@ -157,11 +190,15 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
 
     Raises UnsendableResult if it cannot be sent, and ToolError if it is too large.
     """
+    running: Running = call.context._running
     try:
         result = call.tool.encode(value)
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
+        # A lazy value may have reported progress.
+        running.check()
         raise UnsendableResult from exception
+    running.end()
     if having("result"):
         result = change_result(call, result)
         size = len(result.to_json(call.context.revision))
@@ -174,8 +211,8 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
     return Encoded(result, size)
 
 
-async def _result_of_coroutine(call: ToolCall, seconds: float | None) -> Encoded:
-    value = await _awaited(call.tool.invoke(call), seconds)
+async def _result_of_coroutine(call: ToolCall, running: Running) -> Encoded:
+    value = await _awaited(call.tool.invoke(call), running)
     # An iterator can be read only once, and may query the database, as an interceptor may.
     if not (holds_iterator(value) or any(each.blocks for each in having("result"))):
         try:
@@ -207,14 +244,16 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
 
 
 def _returned(
-    call: ToolCall, invoke: Callable[[ToolCall], Any], seconds: float | None = None
+    call: ToolCall, invoke: Callable[[ToolCall], Any], running: Running | None = None
 ) -> Any:
     try:
         value = invoke(call)
         if isinstance(value, CoroutineType | AsyncGeneratorType):
-            return async_to_sync(_awaited)(value, seconds)
+            return async_to_sync(_awaited)(value, running)
         return list(value) if isinstance(value, GeneratorType) else value
     except BaseException as raised:
+        if running is not None and isinstance(raised, asyncio.CancelledError):
+            raise running.ending(raised) from raised
         if not _ends_more(raised):
             raise
         raise ToolExit(f"The tool raised {raised!r}.") from raised
@@ -225,16 +264,18 @@ def _ends_more(raised: BaseException) -> bool:
     if isinstance(raised, KeyboardInterrupt):
         # In the main thread, it may be a person who interrupts a command.
         return threading.current_thread() is not threading.main_thread()
-    is_expected = isinstance(raised, Exception | InputRequired | Cancelled)
-    return isinstance(raised, StopIteration) or not is_expected
+    return isinstance(raised, StopIteration) or not isinstance(raised, Exception | InputRequired)
 
 
-async def _awaited(value: Any, seconds: float | None) -> Any:
+async def _awaited(value: Any, running: Running | None) -> Any:
     """
     Return a coroutine's result, or a list of the items of an asynchronous generator.
 
-    Raises TimedOut if it takes longer than ``seconds``.
+    Raises TimedOut after the time limit.
     """
+    seconds = None
+    if running is not None:
+        running.task, seconds = asyncio.current_task(), running.seconds
     try:
         async with asyncio.timeout(seconds) if seconds is not None else nullcontext() as limit:
             if not isinstance(value, AsyncGeneratorType):
@@ -245,7 +286,9 @@ async def _awaited(value: Any, seconds: float | None) -> Any:
     except BaseException as raised:
         if limit is not None and limit.expired() and isinstance(raised, TimeoutError):
             raise TimedOut from raised
-        if isinstance(raised, Exception | InputRequired | Cancelled) or _ends_call(raised):
+        if running is not None and isinstance(raised, Cancelled):
+            raise running.ending(raised) from raised
+        if isinstance(raised, Exception | InputRequired) or _ends_call(raised):
             raise
         # It would stop the event loop and with it the server, or at least this request.
         raise ToolExit(f"The tool raised {raised!r}.") from raised
@@ -363,7 +406,7 @@ class CallTransactions(ExitStack):
         else:
             self.enter_context(transaction.atomic(using=alias))
         if self._seconds is not None and is_own and connection.vendor == "postgresql":
-            limit = str(math.ceil(self._seconds * 1000))
+            limit = str(min(math.ceil(self._seconds * 1000), _LONGEST))
             with connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
         self._raised_before[alias] = getattr(connection, "rollback_exc", None)

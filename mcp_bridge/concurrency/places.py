@@ -38,8 +38,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Yielded by a coroutine to switch; no other code yields these.
 _THREAD: Final = object()
 _LOOP: Final = object()
-# The part of a coroutine, or the Cancellation, that runs in this thread, if any.
-_here: Final = threading.local()
+# ``here.part`` is the part of a coroutine, or the Cancellation, that runs in this thread, if any;
+# its ``client_has_gone`` says if it is cancelled.
+here: Final = threading.local()
 
 # The kind of caller (user, credential, address) and its key.
 Caller: TypeAlias = tuple[str, str]
@@ -71,15 +72,10 @@ def on_loop() -> Generator[object, None, None]:
         yield _LOOP
 
 
-def client_has_gone() -> bool:
-    """Return whether the client is known to have disconnected, in a thread."""
-    part: _Part[Any] | Cancellation | None = getattr(_here, "part", None)
-    return part is not None and part.client_has_gone
-
-
 def check_cancelled() -> None:
     """Raise CancelledError, in a thread, if the client has disconnected."""
-    if client_has_gone():
+    part: _Part[Any] | Cancellation | None = getattr(here, "part", None)
+    if part is not None and part.client_has_gone:
         raise asyncio.CancelledError
 
 
@@ -103,7 +99,7 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as ended:
         return cast(T, ended.value)
     # Later parts in the thread run in this one.
-    return async_to_sync(_alternate)(work, getattr(_here, "part", None))
+    return async_to_sync(_alternate)(work, getattr(here, "part", None))
 
 
 @coroutine
@@ -159,10 +155,9 @@ async def _alternate(work: Coroutine[Any, Any, T], part: object) -> T:
 
 async def alternate_apart(work: Coroutine[Any, Any, T], slot: RequestSlot | None) -> T:
     """Run a coroutine with ``alternate`` in a task that may outlive the view that created it."""
-    if thread_of_request() is not None:
+    if thread_of_request() is not None or await _must_stay():
         return await alternate(work, slot)
     # Middleware needs the thread of the request before the call has ended.
-    await _close_old_connections()
     with own_thread():
         return await alternate(work, slot)
 
@@ -201,11 +196,11 @@ class Cancellation:
 
     def drive(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the work; see ``places.drive``. Raises CancelledError if it was cancelled."""
-        _here.part = self
+        here.part = self
         try:
             return drive(work)
         finally:
-            _here.part = None
+            here.part = None
 
     def reach(self, task: asyncio.Task[Any] | None) -> None:
         """Set the task that continues the work on an event loop."""
@@ -214,7 +209,7 @@ class Cancellation:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancel the work: its task, or in a thread when it next asks ``client_has_gone``."""
+        """Cancel the work: its task, or in a thread when it next asks for ``client_has_gone``."""
         self.client_has_gone = True
         if self._task is not None:
             # The loop is closed if the work has ended.
@@ -247,7 +242,7 @@ class _Part(Generic[T]):
         if self._has_begun:
             return
         self._has_begun = True
-        before, _here.part = getattr(_here, "part", None), self
+        before, here.part = getattr(here, "part", None), self
         try:
             wanted = self._work.send(None)
             while wanted is not _LOOP:
@@ -259,7 +254,7 @@ class _Part(Generic[T]):
             # Not every exception may leave a thread: the event loop would hang or end.
             self._raised, self.has_ended = raised, True
         finally:
-            _here.part = before
+            here.part = before
 
     def result(self, is_cancelled: bool) -> T:
         """Return what the finished coroutine returned, or raise what it raised."""
@@ -274,7 +269,20 @@ class _Part(Generic[T]):
 _in_thread = sync_to_async(_Part.run)
 
 
-_close_old_connections = sync_to_async(close_old_connections)
+def must_stay() -> bool:
+    """
+    Return whether other threads cannot use the data of this one, as in tests.
+
+    Else closes connections as CONN_MAX_AGE requires, since another thread may have its own.
+    """
+    used = connections.all(initialized_only=True)
+    if any(each.in_atomic_block or each.allow_thread_sharing for each in used):
+        return True
+    close_old_connections()
+    return False
+
+
+_must_stay = sync_to_async(must_stay)
 
 
 @sync_to_async

@@ -79,11 +79,7 @@ def in_pool(function: Callable[[], object]) -> None:
 
     def run() -> None:
         _restore_context(context)
-        close_old_connections()
-        try:
-            function()
-        finally:
-            close_old_connections()
+        function()
 
     _pool.submit(context.run, run)
 
@@ -98,8 +94,16 @@ def own_thread() -> Iterator[None]:
     try:
         yield
     finally:
+        release_thread()
+
+
+def release_thread() -> None:
+    """End the request's thread and its connections; code that needs a thread later has another."""
+    if found := _executor():
+        thread, context = found
         thread.submit(connections.close_all)
         thread.shutdown(wait=False)
+        SyncToAsync.context_to_thread_executor.pop(context, None)
 
 
 def thread_of_request() -> Callable[[Callable[[], None]], Awaitable[None]] | None:

@@ -51,20 +51,18 @@ class Context:
     tool_state: Any = None
     # Sends notifications before the response (transports.streams.Stream), if it may be streamed.
     stream: Any = field(default=None, compare=False, repr=False)
-    # The call while its tool runs (calls.progress.Running).
+    # The call while its tool runs (calls.running.Running).
     _running: Any = field(default=None, init=False, compare=False, repr=False)
 
     def of_inner_call(self) -> Context:
-        """Return the context for a call made by a tool, which does not report its progress."""
-        if self._running is None:
-            return self
+        """Return the context for a call within this one, which does not report its progress."""
         inner = copy(self)
         vars(inner).update(stream=None, _running=None)
         return inner
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client has gone or cancelled the call, or its time limit has passed."""
+        """Whether the client has disconnected, or the time limit of the call has passed."""
         return self._running is not None and self._running.is_over
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
@@ -72,9 +70,9 @@ class Context:
         Report how much of the call is done, to a client that asked for it (MCP, "Progress").
 
         ``done`` and ``total`` are in any unit; ``message`` is for people. Each report must exceed
-        the one before, and at most 10 a second are sent, but always the one with ``done == total``.
-        Raises Cancelled if the client has gone, and TimedOut after the time limit: call it often
-        in a function that takes long, whether or not the client reads it.
+        the one before; at most 10 a second are sent, and the last one in any case.
+        Raises Cancelled if the client has disconnected, and TimedOut after the time limit: call it
+        often in a function that takes long, even if no client reads it.
         """
         if self._running is not None:
             self._running.report(done, total, message)

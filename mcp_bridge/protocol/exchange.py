@@ -96,7 +96,8 @@ async def answer(
             reply = Reply(_OK, _response(request, result, server_info)) if is_answered else _NOTHING
             replies.append(reply)
         except Exception as exception:
-            replies.append(refuse(exception, request))
+            is_ignored = batch is not None and request is not None and request.id is None
+            replies.append(_NOTHING if is_ignored else refuse(exception, request))
     if batch is None:
         return replies[0]
     bodies = [reply.body for reply in replies if reply.body is not None]
@@ -120,7 +121,8 @@ def _response(request: Request, result: Result, server_info: JSONObject | None) 
     else:
         members = cast(JSONObject, result)
         if meta is not _EMPTY:
-            members = {**members, "_meta": {requests.SERVER_INFO: server_info}}
+            own = members.get("_meta", {})
+            members = {**members, "_meta": {**own, requests.SERVER_INFO: server_info}}
         written = jsonrpc.encode(members)
     number = request.id
     written_id = b"%d" % number if isinstance(number, int) else jsonrpc.encode(number)

@@ -65,7 +65,7 @@ class Request:
     def progress_token(self) -> RequestId | None:
         """The token under which the client wants to receive progress (MCP, "Progress")."""
         token = self.meta.get("progressToken")
-        return token if type(token) in (str, int) else None
+        return token if _is_id(token) else None
 
 
 def read_message(
@@ -113,6 +113,13 @@ def _has_envelope(message: object) -> bool:
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
+def _is_id(value: object) -> bool:
+    """Return whether a value is a string or integer of bounded length."""
+    if isinstance(value, str):
+        return len(value) <= MAX_ID_LENGTH
+    return type(value) is int and -MAX_ID <= value < MAX_ID
+
+
 def read_id(message: object) -> RequestId | None:
     """Return the id of a message, or None if it has none. Raises InvalidRequestError."""
     if not isinstance(message, dict):
@@ -123,10 +130,8 @@ def read_id(message: object) -> RequestId | None:
         )
     if "id" not in message:
         return None
-    request_id = message["id"]
-    if isinstance(request_id, str) and len(request_id) <= MAX_ID_LENGTH:
-        return request_id
-    if type(request_id) is int and -MAX_ID <= request_id < MAX_ID:
+    request_id: RequestId = message["id"]
+    if _is_id(request_id):
         return request_id
     raise InvalidRequestError(
         f"Invalid request: the id must be a string of at most {MAX_ID_LENGTH} characters or a "

@@ -78,8 +78,6 @@ async def call_tool(endpoint: Any, request: Request, context: Context) -> CallRe
     params = request.params
     name, arguments = params.get("name"), params.get("arguments")
     call = Call(name, arguments, context, endpoint=endpoint, request=request)
-    if context.stream is not None and request.progress_token is not None:
-        context.stream.follow(request.progress_token)
     try:
         return await perform(call)
     finally:
@@ -204,6 +202,8 @@ async def find(call: Call) -> Tool:
             request.headers.check_parameters(tool.headers, call.arguments or {})
         slot = getattr(context.request, "mcp_slot", None)
         call.slot = places.CallSlot(policy.caller_of(context), slot)
+        if context.stream is not None and request.progress_token is not None:
+            context.stream.follow(request.progress_token)
         if request.revision.input_required and not _ANSWERS.isdisjoint(request.params):
             call.answers = protocol.read_answers(request.params)
     return tool
@@ -359,6 +359,8 @@ async def _handle_exception(
 ) -> CallResult:
     """Record the end of a call that raised, and return the result for the model."""
     call = started.call
+    # An interceptor may report later.
+    call.context._running.has_ended = True
     try:
         if not isinstance(raised, InputRequired):
             handled = errors.handle_error(call, raised)

@@ -12,10 +12,17 @@ from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.interceptors import having
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import LATEST, SUPPORTED_VERSIONS, JSONObject, Request, Result, errors
-from mcp_bridge.protocol.revisions import negotiate
+from mcp_bridge.protocol import (
+    LATEST,
+    SUPPORTED_VERSIONS,
+    JSONObject,
+    Request,
+    Result,
+    errors,
+    negotiate,
+)
 from mcp_bridge.registry.registry import Snapshot, registry
-from mcp_bridge.server import tools
+from mcp_bridge.server import listening, tools
 from mcp_bridge.server.methods import Endpoint, Methods, cacheable
 from mcp_bridge.server.perform import Call, find, intercept_request
 
@@ -36,11 +43,17 @@ async def initialize(endpoint: Endpoint, request: Request, context: Context) -> 
     }
 
 
-async def discover(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
+async def discover(endpoint: MCPServer, request: Request, context: Context) -> JSONObject:
     """Return the supported revisions and capabilities (MCP 2026-07-28, "Discovery")."""
+    capabilities = endpoint.capabilities
+    if endpoint.has_streams:
+        added = endpoint.streamed_capabilities
+        capabilities = {
+            name: {**each, **added.get(name, {})} for name, each in capabilities.items()
+        }
     return {
         "supportedVersions": SUPPORTED_VERSIONS,
-        "capabilities": endpoint.capabilities,
+        "capabilities": capabilities,
         **_instructions(endpoint),
         **cacheable(request.revision),
     }
@@ -67,7 +80,11 @@ class MCPServer(Endpoint):
 
     methods: ClassVar[Methods] = tools.METHODS
     legacy_methods: ClassVar[Methods] = {"initialize": initialize, "ping": ping}
-    modern_methods: ClassVar[Methods] = {"server/discover": discover}
+    modern_methods: ClassVar[Methods] = {"server/discover": discover}  # type: ignore[dict-item]
+    # The methods that need a stream, and what they add to the capabilities.
+    streamed_methods: ClassVar[Methods] = listening.METHODS
+    streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
+    has_streams = False
     server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES
 
     def __init__(
@@ -157,6 +174,8 @@ class MCPServer(Endpoint):
                 return {}
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods
             method = self.methods.get(request.method) or of_era.get(request.method)
+            if method is None and self.has_streams and request.revision.modern:
+                method = self.streamed_methods.get(request.method)
             if method is None:
                 raise errors.MethodNotFoundError(request.method)
             return await method(self, request, context)

@@ -90,11 +90,12 @@ class MCPClient:
         params: dict[str, Any] = {} if arguments is None else {"arguments": arguments}
         if progress is not None:
             params["_meta"] = {"progressToken": name}
-        result = self.post("tools/call", name=name, **params)
-        for each in self.notifications:
-            if progress is not None and each["method"] == "notifications/progress":
-                progress(each["params"])
-        return result
+        try:
+            return self.post("tools/call", name=name, **params)
+        finally:
+            for each in self.notifications:
+                if progress is not None and each["method"] == "notifications/progress":
+                    progress(each["params"])
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the result. Raises MCPError, or AssertionError if the response is not JSON-RPC."""

@@ -1,5 +1,5 @@
 """
-The events of a request before its response (MCP, "Streamable HTTP", "Sending messages").
+Stream the notifications of a request before its response (MCP, "Streamable HTTP").
 
 A request with a progressToken, from a client that accepts ``text/event-stream``, is answered with
 a stream from its first notification on, and with JSON if there is none.
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.wsgi import WSGIRequest
-from django.db import close_old_connections, connections
+from django.db import close_old_connections
 
 from mcp_bridge.concurrency import places
 from mcp_bridge.concurrency.threads import in_pool
@@ -34,7 +34,7 @@ MOST_A_SECOND: Final = 10
 QUIET: Final = 15.0
 # Seconds that the client may leave events unread.
 UNREAD: Final = 30.0
-# The progress that a call makes while it does not report any.
+# The growth of the progress in a heartbeat.
 _STEP: Final = 1e-6
 _HEADERS: Final = {"X-Accel-Buffering": "no"}
 
@@ -53,28 +53,31 @@ class Stream(ABC):
         self._lock = threading.Lock()
         # When the request began, the last notification was sent and the last event was written.
         self._began = self._sent = self._written = monotonic()
+        self._is_read = False
         self._token: RequestId | None = None
-        self._last: float | None = None
-        self._total_and_message: JSONObject = {}
-        # Progress that exceeded the rate, and the times of the latest that did not.
-        self._held: JSONObject | None = None
+        # The progress that was reported and sent last, and its other members.
+        self._reported: float | None = None
+        self._value: float | None = None
+        self._details: JSONObject = {}
+        # Progress that exceeds the rate, and the times of the latest that did not.
+        self._held: float | None = None
         self._times: deque[float] = deque(maxlen=MOST_A_SECOND)
 
     @abstractmethod
     def wake(self) -> None: ...
 
     @abstractmethod
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """Cancel the request, since its client has gone."""
 
     def send(self, notification: JSONObject) -> None:
-        """Send a JSON-RPC notification; gives the request up if the client does not read."""
+        """Send a JSON-RPC notification; cancels the request if the client has stopped reading."""
         now = monotonic()
-        if self._queue and now - self._written > UNREAD:
-            self.give_up()
-            return
         if not self._queue:
             self._written = now
+        elif self._is_read and now - self._written > UNREAD:
+            self.cancel()
+            return
         self._queue.append(jsonrpc.encode({"jsonrpc": "2.0", **notification}))
         self._sent = now
         self.wake()
@@ -86,19 +89,19 @@ class Stream(ABC):
     def report(self, done: float, total: float | None, message: str) -> None:
         """Send progress (MCP, "Progress"): at most MOST_A_SECOND, each more than the last."""
         with self._lock:
-            is_more = self._last is None or done > self._last
+            is_more = self._reported is None or done > self._reported
             if self._token is None or self.reply is not None or not is_more:
                 return
-            self._last = done
-            self._total_and_message = {} if total is None else {"total": total}
+            self._reported = done
+            self._details = {} if total is None else {"total": total}
             if message:
-                self._total_and_message["message"] = message
-            is_held = self._held is not None
-            self._held = {"progress": done, **self._total_and_message}
-            if done == total or self._may_report():
-                self._send_progress(self._held)
-            elif not is_held:
-                self.wake()
+                self._details["message"] = message
+            if self._may_report():
+                self._send_progress(done)
+                return
+            was_held, self._held = self._held is not None, done
+        if not was_held:
+            self.wake()
 
     def end(self, reply: Reply) -> None:
         """Send the reply; nothing is sent after it."""
@@ -112,11 +115,10 @@ class Stream(ABC):
         In between, yields the seconds to wait, unless ``wake`` is called before. Ends with the
         reply, which is not yielded if it is the only message.
         """
-        has_begun = False
+        has_begun, self._is_read = False, True
         while True:
             reply = self.reply
-            if reply is None:
-                self._speak()
+            self._report_due(is_last=reply is not None)
             if self._queue:
                 self._written = monotonic()
                 yield self._queue.popleft()
@@ -131,34 +133,41 @@ class Stream(ABC):
             else:
                 yield self._pause()
 
-    def _speak(self) -> None:
-        """Send progress that was held, or that a silent call makes."""
+    def _report_due(self, is_last: bool) -> None:
+        """Send progress that was held, or a heartbeat."""
         with self._lock:
             if self._held is not None:
-                if self._may_report():
+                if is_last or self._may_report():
                     self._send_progress(self._held)
-            elif self._token is not None and self._silence() <= 0:
-                last, seconds = self._last or 0.0, round(monotonic() - self._began)
-                self._last = max(last + _STEP, math.nextafter(last, math.inf))
-                text = {"message": f"Running for {seconds} seconds", **self._total_and_message}
-                self._send_progress({"progress": self._last, **text})
+            elif not is_last and self._until_heartbeat() <= 0:
+                seconds = round(monotonic() - self._began)
+                self._send_progress(self._value or 0, message=f"Running for {seconds} seconds")
 
-    def _send_progress(self, progress: JSONObject) -> None:
-        self._held = None
+    def _send_progress(self, value: float, **default: str) -> None:
+        if self._value is not None and value <= self._value:
+            # After a heartbeat.
+            value = max(self._value + _STEP, math.nextafter(self._value, math.inf))
+        self._value, self._held = value, None
         self._times.append(monotonic())
-        params = {"progressToken": self._token, **progress}
+        params = {"progressToken": self._token, "progress": value, **default, **self._details}
         self.send({"method": "notifications/progress", "params": params})
 
     def _may_report(self) -> bool:
         return len(self._times) < MOST_A_SECOND or monotonic() - self._times[0] >= 1
 
-    def _silence(self) -> float:
-        """Return the seconds until the call is spoken for."""
+    def _until_heartbeat(self) -> float:
+        """Return the seconds until the next heartbeat."""
         heartbeat = conf.PROGRESS_HEARTBEAT
-        return math.inf if heartbeat is None else self._sent + heartbeat - monotonic()
+        if heartbeat is None or self._token is None:
+            return math.inf
+        return self._sent + heartbeat - monotonic()
 
     def _pause(self) -> float:
-        pauses = [QUIET, self._silence()]
+        """Return the seconds until something may be due."""
+        pauses = [QUIET + self._written - monotonic(), self._until_heartbeat()]
+        if self._token is None and conf.PROGRESS_HEARTBEAT is not None:
+            # The call may begin to be followed in the meantime.
+            pauses.append(conf.PROGRESS_HEARTBEAT)
         if self._held is not None:
             pauses.append(self._times[0] + 1 - monotonic())
         return max(0.001, min(pauses))
@@ -189,13 +198,12 @@ class ThreadStream(Stream):
     def wake(self) -> None:
         self._more.set()
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         self._work.cancel()
 
     async def answer(self, work: Coroutine[Any, Any, Reply], slot: object = None) -> Reply:
         """Return the reply, which has the events if a notification was sent before its end."""
-        used = connections.all(initialized_only=True)
-        if any(each.in_atomic_block or each.allow_thread_sharing for each in used):
+        if places.must_stay():
             self.end(await work)
         else:
             in_pool(partial(self._run, work))
@@ -203,17 +211,18 @@ class ThreadStream(Stream):
         if self._first is None:
             assert self.reply is not None
             return self.reply
-        close_old_connections()
         return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
 
     def _run(self, work: Coroutine[Any, Any, Reply]) -> None:
         reply = Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
         try:
+            close_old_connections()
             reply = self._work.drive(work)
         except Exception as exception:
             reply = refuse(exception)
         finally:
             self.end(reply)
+            close_old_connections()
 
     def __iter__(self) -> ThreadStream:
         return self
@@ -230,16 +239,16 @@ class ThreadStream(Stream):
         raise StopIteration
 
     def close(self) -> None:
-        """Give the call up, unless it has ended. Servers call it when the client has gone."""
-        self.give_up()
+        """Cancel the call, unless it has ended. Servers call it when the client has gone."""
+        self.cancel()
 
 
 class LoopStream(Stream):
     """
     A stream under ASGI: the call runs in a separate task.
 
-    An asynchronous iterator of events. If the task that reads it is cancelled or ends, as when the
-    client disconnects, so is the call.
+    An asynchronous iterator of events. If reading it is cancelled, as when the client disconnects,
+    so is the call.
     """
 
     request_class = ASGIRequest
@@ -252,14 +261,13 @@ class LoopStream(Stream):
         self._steps = self.steps()
         self._first: bytes | None = None
         self._work: asyncio.Task[None] | None = None
-        self._reader: asyncio.Task[Any] | None = None
 
     def wake(self) -> None:
         # The loop may have stopped while a thread still runs.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._more.set)
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         if self._work is not None:
             self._loop.call_soon_threadsafe(self._work.cancel)
 
@@ -291,17 +299,15 @@ class LoopStream(Stream):
         except Exception as exception:
             reply = refuse(exception)
         finally:
+            if slot is not None:
+                # The view may have ended before the call took it.
+                slot.free()
             self.end(reply)
 
     def __aiter__(self) -> LoopStream:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._reader is None:
-            self._reader = asyncio.current_task()
-            assert self._reader is not None
-            # It may be cancelled while it sends.
-            self._reader.add_done_callback(lambda _: self.give_up())
         try:
             found = await self._next()
         except asyncio.CancelledError:
@@ -324,6 +330,10 @@ class LoopStream(Stream):
                     await self._more.wait()
             self._more.clear()
         return None
+
+    def close(self) -> None:
+        """Cancel the call, unless it has ended; from any thread, as Django closes responses."""
+        self.cancel()
 
     async def aclose(self) -> None:
         """Cancel the call, unless it has ended, and wait for its end."""

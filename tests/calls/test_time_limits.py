@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import connection, transaction
 
 from mcp_bridge import Context, mcp_tool
-from mcp_bridge.exceptions import Cancelled
+from mcp_bridge.exceptions import Cancelled, TimedOut
 from mcp_bridge.server.perform import call_named
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing import text_of
@@ -172,3 +173,105 @@ def test_postgresql_ends_statements_at_the_limit(
     assert text_of(client.call_tool("limit_now")) == "100ms"
     # The limit is one of the transaction.
     assert limit_now() == "0"
+
+
+def raising(context: Context) -> str:
+    """Stop as the documentation of ``cancelled`` suggests."""
+    time.sleep(0.1)
+    if context.cancelled:
+        raise Cancelled
+    return "done"
+
+
+async def araising(context: Context) -> str:
+    """Stop as the documentation of ``cancelled`` suggests."""
+    return raising(context)
+
+
+def ungrounded() -> str:
+    """Raise it without a reason."""
+    raise TimedOut
+
+
+async def aungrounded() -> str:
+    """Raise it without a reason."""
+    raise Cancelled
+
+
+def keeping(context: Context) -> str:
+    """Go on after everything."""
+    Group.objects.create(name="half")
+    for _ in range(30):
+        with suppress(BaseException):
+            context.progress(1)
+        time.sleep(0.01)
+    return "done"
+
+
+async def grouping(context: Context) -> str:
+    """Have a task group swallow the cancellation of a child."""
+
+    async def child() -> None:
+        await Group.objects.acreate(name="half")
+        for number in range(30):
+            time.sleep(0.01)
+            context.progress(number)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(child())
+    return "done"
+
+
+@pytest.mark.parametrize("tool", [raising, araising, keeping, grouping])
+@pytest.mark.parametrize("token", [True, False])
+def test_late_tool_cannot_evade_its_limit(
+    client: CheckedClient, settings: Any, tool: Callable[..., object], token: bool
+) -> None:
+    serve(settings, tool, timeout=0.05)
+    progress = (lambda report: None) if token else None
+    assert "time limit" in text_of(client.call_tool(tool.__name__, progress=progress))
+    assert record().error_code == "timed_out"
+    assert not Group.objects.exists()
+
+
+@pytest.mark.parametrize("tool", [ungrounded, aungrounded])
+@pytest.mark.parametrize("limit", [None, 30])
+def test_cancellation_without_a_reason_is_an_error(
+    client: CheckedClient, settings: Any, tool: Callable[..., object], limit: float | None
+) -> None:
+    serve(settings, tool, timeout=limit)
+    assert "reference" in text_of(client.call_tool(tool.__name__))
+    assert record().error_code == "internal_error"
+
+
+def lazy(context: Context) -> dict[str, Any]:
+    """Return values that are made later."""
+
+    def values() -> Iterator[int]:
+        for number in range(30):
+            context.progress(number)
+            time.sleep(0.01)
+            yield number
+
+    return {"values": values()}
+
+
+def test_lazy_values_count_towards_the_limit(client: CheckedClient, settings: Any) -> None:
+    serve(settings, lazy, timeout=0.05)
+    assert "time limit" in text_of(client.call_tool("lazy"))
+    assert record().error_code == "timed_out"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_reports_after_the_commit_are_ignored(client: CheckedClient, settings: Any) -> None:
+    def hooked(context: Context) -> str:
+        """Report when the writes are committed."""
+        Group.objects.create(name="whole")
+        transaction.on_commit(lambda: context.progress(1))
+        time.sleep(0.1)
+        return "done"
+
+    serve(settings, hooked, timeout=0.05)
+    assert text_of(client.call_tool("hooked")) == "done"
+    assert Group.objects.exists()
+    assert record().outcome == "succeeded"

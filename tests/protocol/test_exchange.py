@@ -87,6 +87,16 @@ def test_notification_is_handled_and_has_no_response() -> None:
     assert (reply.status, reply.body) == (202, None)
 
 
+def test_refused_notification_of_a_batch_has_no_response() -> None:
+    notification = {"jsonrpc": "2.0", "method": "m"}
+    reply = replied(json.dumps([notification, notification]).encode(), refusing)
+    assert (reply.status, reply.body) == (202, None)
+
+
+def refusing(request: Any) -> Any:
+    raise InvalidParamsError("m")
+
+
 def test_refused_notification_is_400_without_an_id() -> None:
     reply = reply_to({"jsonrpc": "2.0", "method": "m"}, InvalidParamsError("m"))
     assert (reply.status, error_of(reply)["id"]) == (400, None)

@@ -117,7 +117,9 @@ def test_answer_is_the_one_under_wsgi(revision: str, method: str, params: dict[s
     body = compact(message(client, method, **params)).encode()
     expected = caller(revision, path="/sync").send(body, sent)
     response = client.send(body, sent)
-    assert (response.status_code, response.content) == (expected.status_code, expected.content)
+    # Only ASGI has lists that announce their changes.
+    content = response.content.replace(b'{"listChanged":true}', b"{}")
+    assert (response.status_code, content) == (expected.status_code, expected.content)
     assert response.headers["Content-Type"] == expected.headers["Content-Type"]
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
-from django.test import Client
-from django.utils.translation import get_language, override
+from django.test import AsyncClient, Client
+from django.utils.translation import get_language, gettext_lazy, override
 
 from mcp_bridge import Context
 from mcp_bridge.exceptions import Cancelled
-from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.records.rows import flush
+from mcp_bridge.server.perform import call_named
+from mcp_bridge.server.server import MCPServer
+from mcp_bridge.signals import tool_call_finished
 from mcp_bridge.testing.serving import serve
 from tests.support.asgi import Exchange, scope_with
 from tests.support.recording import record
@@ -261,26 +266,30 @@ def test_client_that_leaves_cancels_the_call(
     SEEN.clear()
     serve(settings, *TOOLS, asynchronous=way != "wsgi", public=True)
     headers, body = calling(tool)
-    if way == "wsgi":
-        leave_wsgi(headers, body, after)
-    else:
-        asyncio.run(leave_asgi(way, headers, body, after))
-    wait_for(lambda: SEEN and ended())
+    with finished() as ended:
+        if way == "wsgi":
+            leave_wsgi(headers, body, after)
+        else:
+            asyncio.run(leave_asgi(way, headers, body, after))
+        assert ended.wait(10)
     assert SEEN == [("cancelled", True)]
     assert not Group.objects.exists()
     assert record().outcome == "cancelled"
 
 
-def ended() -> bool:
-    flush()
-    return not ToolCallRecord.objects.filter(outcome="started").exists()
+@contextmanager
+def finished() -> Iterator[threading.Event]:
+    """Yield an event that is set when a call has ended."""
+    ended = threading.Event()
 
+    def receive(**call: Any) -> None:
+        ended.set()
 
-def wait_for(condition: Callable[[], object]) -> None:
-    latest = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < latest
-        time.sleep(0.01)
+    tool_call_finished.connect(receive)
+    try:
+        yield ended
+    finally:
+        tool_call_finished.disconnect(receive)
 
 
 def leave_wsgi(headers: dict[str, str], body: bytes, after: int) -> None:
@@ -363,3 +372,173 @@ def test_view_that_does_not_fit_answers_with_json(
     found = call(way, tool)
     assert not found.is_stream
     assert found.result["structuredContent"] == {"result": 3}
+
+
+def counting(call: Any) -> Any:
+    """Query before the call."""
+    Group.objects.count()
+    result = yield call
+    # The tool has ended, so this is ignored.
+    call.context.progress(1000)
+    return result
+
+
+def inner(call: Any) -> Any:
+    """Call another tool before this one."""
+    call_named(MCPServer(), "steps", {"of": 50}, call.context) if call.tool.name != "steps" else 0
+    return (yield call)
+
+
+@pytest.mark.parametrize("interceptor", ["counting", "inner"])
+def test_interceptors_do_not_disturb_streams(way: str, settings: Any, interceptor: str) -> None:
+    settings.MCP_BRIDGE = {"INTERCEPTORS": [f"{__name__}.{interceptor}"], "ALLOW_ANONYMOUS": True}
+    serve(settings, steps, writing, asynchronous=way != "wsgi", public=True)
+    for _ in range(2):
+        found = call(way, "writing", of=3)
+        assert [each["progress"] for each in found.progress] == [0, 1, 2]
+        assert found.result["structuredContent"] == {"result": "written"}
+        Group.objects.all().delete()
+
+
+def test_lazy_texts_and_other_values_are_sent_or_refused(way: str, settings: Any) -> None:
+    def tell(context: Context, kind: str) -> str:
+        """Report a value."""
+        values: dict[str, Any] = {"lazy": (1, 2, gettext_lazy("Yes")), "half": (1, 2, "\ud800")}
+        wrong = {"true": (True,), "decimal": (Decimal(1),), "text": ("1",), "total": (1, "2")}
+        context.progress(*{**values, **wrong}[kind])
+        return kind
+
+    serve(settings, tell, asynchronous=way != "wsgi", public=True)
+    for kind, message in (("lazy", "Yes"), ("half", "?")):
+        assert call(way, "tell", kind=kind).progress[0]["message"] == message
+    for kind in ("true", "decimal", "text", "total"):
+        for token in ("t", None):
+            assert call(way, "tell", token, kind=kind).result["isError"]
+
+
+def test_last_report_is_sent_whatever_the_rate(way: str, settings: Any) -> None:
+    def flood(context: Context, of: int) -> int:
+        """Report a new total each time."""
+        for number in range(1, of + 1):
+            context.progress(number, number)
+        return of
+
+    serve(settings, flood, asynchronous=way != "wsgi", public=True)
+    values = [each["progress"] for each in call(way, "flood", of=3000).progress]
+    assert len(values) <= 20
+    assert values[-1] == 3000
+
+
+def test_first_report_after_a_heartbeat_is_sent(way: str, settings: Any) -> None:
+    async def late(context: Context) -> None:
+        """Report zero after a while."""
+        await asyncio.sleep(0.3)
+        context.progress(0, 10, "Starting")
+
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PROGRESS_HEARTBEAT": 0.1}
+    serve(settings, late, asynchronous=way != "wsgi", public=True)
+    found = call(way, "late").progress
+    assert found[0]["progress"] == 0
+    assert (found[-1]["message"], found[-1]["total"]) == ("Starting", 10)
+    assert found[-1]["progress"] > found[0]["progress"]
+
+
+def test_long_token_is_refused_or_ignored(way: str) -> None:
+    for token in ("x" * 10_000, 10**40):
+        found = call(way, "steps", token)
+        assert not found.is_stream
+
+
+@pytest.mark.parametrize("tool", ["steps", "asteps"])
+def test_slot_of_a_stream_is_returned(settings: Any, tool: str) -> None:
+    settings.MCP_BRIDGE = {
+        **{"MAX_PROCESS_REQUESTS": 1, "ALLOW_ANONYMOUS": True},
+        "PROGRESS_HEARTBEAT": 0.05,
+    }
+    serve(settings, *TOOLS, asynchronous=True, public=True)
+
+    async def main() -> None:
+        for name in (tool, "nothing", tool, "nothing", tool):
+            headers, body = calling(name)
+            scope = scope_with(
+                [(each.lower().encode(), headers[each].encode()) for each in headers]
+            )
+            found = await asyncio.wait_for(Exchange(scope, body).run(application("asgi")), 5)
+            assert found.status == 200
+
+    asyncio.run(main())
+
+
+def in_pool(context: Context) -> str:
+    """Report from another thread."""
+    with ThreadPoolExecutor() as pool:
+        for number in range(500):
+            pool.submit(context.progress, number).result()
+            time.sleep(0.01)
+    return "done"
+
+
+async def in_sync_to_async(context: Context) -> str:
+    """Report from a thread of asgiref."""
+    await sync_to_async(lambda: in_pool(context))()
+    return "done"
+
+
+def returning_a_coroutine(context: Context) -> Any:
+    """Return a coroutine, as some decorators do."""
+    return awriting(context)
+
+
+def lazy(context: Context) -> dict[str, Any]:
+    """Return values that are made later."""
+
+    def values() -> Iterator[int]:
+        for number in range(500):
+            context.progress(number)
+            time.sleep(0.01)
+            yield number
+
+    return {"values": values()}
+
+
+@pytest.mark.parametrize("tool", [in_pool, in_sync_to_async, returning_a_coroutine, lazy])
+def test_cancellation_reaches_any_thread(
+    way: str, settings: Any, tool: Callable[..., object]
+) -> None:
+    serve(settings, tool, asynchronous=way != "wsgi", public=True)
+    headers, body = calling(tool.__name__)
+    with finished() as ended:
+        if way == "wsgi":
+            leave_wsgi(headers, body, 1)
+        else:
+            asyncio.run(leave_asgi(way, headers, body, 1))
+        assert ended.wait(10)
+    assert record().outcome == "cancelled"
+    assert not Group.objects.exists()
+
+
+def test_transaction_of_an_async_test_is_used(settings: Any) -> None:
+    async def main() -> Any:
+        client = AsyncClient()
+        headers, body = calling("count_groups")
+        del headers["Host"], headers["Content-Type"]
+        return await client.generic(
+            "POST", "/mcp", body, content_type="application/json", headers=headers
+        )
+
+    def count_groups(context: Context) -> int:
+        """Count."""
+        context.progress(1)
+        return Group.objects.count()
+
+    serve(settings, count_groups, asynchronous=True, public=True)
+    with transaction.atomic():
+        Group.objects.create(name="of the test")
+        response: Any = async_to_sync(main)()
+        content = b"".join(async_to_sync(collect)(response))
+        assert b'"structuredContent":{"result":1}' in content
+        transaction.set_rollback(True)
+
+
+async def collect(response: Any) -> list[bytes]:
+    return [each async for each in response]
