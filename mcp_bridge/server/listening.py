@@ -1,9 +1,9 @@
 """
 Subscriptions to changes of the list of tools (MCP 2026-07-28, "Subscriptions").
 
-One thread of the process asks for the administrators' settings once a second while anybody
-listens. A listener is notified only if the list that it sees has changed. It holds neither a
-thread nor a database connection; the same thread checks its credential again.
+One thread of the process reads the administrators' settings once a second if there are listeners.
+A listener is notified only if the list that it sees has changed. It holds neither a thread nor a
+database connection; the same thread checks its credential again.
 """
 
 from __future__ import annotations

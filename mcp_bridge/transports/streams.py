@@ -261,6 +261,7 @@ class LoopStream(Stream):
         self._steps = self.steps()
         self._first: bytes | None = None
         self._work: asyncio.Task[None] | None = None
+        self._is_sent = False
 
     def wake(self) -> None:
         # The loop may have stopped while a thread still runs.
@@ -308,6 +309,10 @@ class LoopStream(Stream):
         return self
 
     async def __anext__(self) -> bytes:
+        if not self._is_sent:
+            self._is_sent = True
+            # Middleware has used it for the last time.
+            places.release_unused_thread()
         try:
             found = await self._next()
         except asyncio.CancelledError:

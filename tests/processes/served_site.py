@@ -23,7 +23,12 @@ from modernrpc.server import RpcServer  # noqa: E402
 
 from mcp_bridge import Context, mcp_tool  # noqa: E402
 from mcp_bridge.ext.lane import MCPApplication  # noqa: E402
+from mcp_bridge.server import listening  # noqa: E402
 from mcp_bridge.views import AsyncMCPView, MCPView  # noqa: E402
+
+if "SERVED_SUBSCRIPTIONS" in os.environ:
+    # All clients of the benchmark are one caller.
+    listening.MOST_OF_CALLER = int(os.environ["SERVED_SUBSCRIPTIONS"])  # type: ignore[misc]
 
 server = RpcServer(register_system_procedures=False)
 

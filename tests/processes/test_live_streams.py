@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +18,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.processes import test_end_of_servers
 from tests.processes.test_end_of_servers import Server
+from tests.support.processes import ROOT
 
 start, database = test_end_of_servers.start, test_end_of_servers.database
 
@@ -130,3 +134,84 @@ def test_many_streams_leave_nothing_behind(server: Server) -> None:
             assert after[name] <= before[name] + 2, (before, after)
 
     asyncio.run(main())
+
+
+def listening(server: Server) -> bytes:
+    """Return the bytes of a request to listen to changes."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
+    message = {"jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": params}
+    body = json.dumps(message)
+    lines = [
+        f"POST {path_of(server)} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+        "MCP-Protocol-Version: 2026-07-28",
+        "Mcp-Method: subscriptions/listen",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+async def message_of(reader: asyncio.StreamReader) -> dict[str, Any]:
+    """Return the next message of a stream."""
+    await asyncio.wait_for(reader.readuntil(b"data: "), 15)
+    found: dict[str, Any] = json.loads(await reader.readline())
+    return found
+
+
+def toggle(server: Server, name: str, enabled: bool) -> None:
+    """Switch a tool in another process."""
+    code = (
+        "from mcp_bridge.models import ToolSetting\n"
+        f"ToolSetting.objects.update_or_create(name={name!r}, defaults=dict(enabled={enabled}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "django", "shell", "-c", code],
+        cwd=ROOT,
+        env=test_end_of_servers.environment(server.database),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["uvicorn", "uvicorn, direct", "uvicorn, workers"])
+def test_change_of_another_process_is_announced(start: Callable[[str], Server], kind: str) -> None:
+    server = start(kind)
+
+    async def main() -> None:
+        opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(6)]
+        for reader, writer in opened:
+            writer.write(listening(server))
+            acknowledged = await message_of(reader)
+            assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+        for enabled in (False, True):
+            await asyncio.to_thread(toggle, server, "look", enabled)
+            for reader, _ in opened:
+                assert (await message_of(reader))["method"] == "notifications/tools/list_changed"
+        for _, writer in opened:
+            writer.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["uvicorn", "uvicorn, direct"])
+def test_stop_of_the_server_ends_subscriptions(start: Callable[[str], Server], kind: str) -> None:
+    server = start(kind)
+
+    async def main() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(listening(server))
+        await message_of(reader)
+        server.process.send_signal(signal.SIGTERM)
+        last = await message_of(reader)
+        assert (last["id"], last["result"]["resultType"]) == (5, "complete")
+        writer.close()
+
+    asyncio.run(main())
+    assert server.process.wait(15) in (0, -signal.SIGTERM)

@@ -35,7 +35,11 @@ class RequestThread(ThreadPoolExecutor):
         # The numbers of submitted and completed functions.
         self._given = self._done = 0
         self.is_fresh = True
-        self._must_end = False
+        self.has_ended = self._must_end = False
+
+    def shutdown(self, *how: Any, **options: Any) -> None:
+        self.has_ended = True
+        super().shutdown(*how, **options)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         self._given += 1
@@ -135,6 +139,9 @@ class RequestThreads:
         context, token = thread.lent
         SyncToAsync.context_to_thread_executor.pop(context, None)
         SyncToAsync.thread_sensitive_context.reset(token)
+        if thread.has_ended:
+            # A subscription has given it back.
+            return
         if thread.end_request(self._closes_caches) and len(self._idle) < MOST_IDLE:
             self._idle.append(thread)
         else:
