@@ -72,7 +72,9 @@ async def measure(server: Server, number: int) -> None:
 
 def main() -> None:
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder, "site.sqlite3")
         env = {**test_end_of_servers.environment(database), "SERVED_SUBSCRIPTIONS": "5000"}

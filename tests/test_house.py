@@ -43,9 +43,9 @@ ROOMS: dict[str, int] = {
     "admin": 2_691,
     "calls": 1_073,
     "checks": 746,
-    "concurrency": 310,
+    "concurrency": 313,
     "confirmation": 528,
-    "ext": 2_488,
+    "ext": 2_493,
     "features": 464,
     "management": 1_284,
     "models": 345,
@@ -61,7 +61,7 @@ ROOMS: dict[str, int] = {
     "testing": 185,
     "tokens": 631,
     "top": 656,
-    "transports": 729,
+    "transports": 733,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -77,8 +77,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 33_700
-MOST_LINES_OF_CORE = 30_340
+MOST_LINES = 33_720
+MOST_LINES_OF_CORE = 30_350
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -54,6 +54,23 @@ class Visitor:
         expect(structured is not None, f"{name} to give a structured result")
         return structured["result"] if list(structured) == ["result"] else structured
 
+    async def with_bar(self, name: str, **arguments: Any) -> Any:
+        """The result of a call that reports progress, which is shown as a bar."""
+        shown = -1
+
+        async def show(done: float, total: float | None, message: str | None) -> None:
+            nonlocal shown
+            tenths = int(10 * done / (total or done))
+            if tenths > shown:
+                shown = tenths
+                bar = "#" * tenths + "." * (10 - tenths)
+                self.say(f"    [{bar}] {done:g} of {total:g}, {message}")
+
+        result = await self.client.call_tool(name, arguments, progress_callback=show)
+        expect(not result.is_error, f"{name} to succeed, which said: {_text(result)}")
+        expect(shown == 10, f"{name} to report its end")
+        return result.structured_content
+
     async def image(self, name: str, **arguments: Any) -> ImageContent:
         """The image that a call has to give."""
         result = await self._succeeds(name, arguments)

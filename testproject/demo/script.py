@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from importlib.util import find_spec
 
 from testproject.demo.client import Visitor, expect, visit
 from testproject.demo.login import Browser, login
-from testproject.demo.site import SiteLog
+from testproject.demo.site import SiteLog, served_under_asgi, switch
 from testproject.newsroom.seeding.users import PASSWORD
 
 # The client's mode for each era, and the revision that has to come of it.
@@ -49,7 +50,24 @@ class Script:
                     seen[revision][role] = await self._tools(visitor)
                     await scene(visitor)
             await self._by_login(mode, revision)
+        await self._changing()
         self._compare(seen)
+
+    async def _changing(self) -> None:
+        """Look at the list under ASGI, while an administrator switches a tool."""
+        with served_under_asgi() as url:
+            self.head("As reader, under ASGI, while an administrator looks at the tools")
+            async with visit(url, "auto", self.tokens["reader"], self.say) as reader:
+                before = await reader.tool_names()
+                async with reader.client.listen(tools_list_changed=True) as changes:
+                    for enabled in (False, True):
+                        await asyncio.to_thread(switch, "sections_list", enabled)
+                        await anext(changes)
+                        now = await reader.tool_names()
+                        gone = [name for name in before if name not in now]
+                        expect(gone == ["sections_list"] * (not enabled), "the list to change")
+                        state = "enabled" if enabled else "disabled"
+                        self.say(f"the administrator has {state} sections_list: {len(now)} tools")
 
     def _connected(self, visitor: Visitor, revision: str) -> None:
         client = visitor.client
@@ -143,6 +161,9 @@ class Script:
         expect(order["ordered_by"] == "editor", "the archive to hear who calls")
         self.say(f"print_archive_order_scan: the archive scans {page} for {order['ordered_by']}")
         await self._publish(editor)
+        self.say("wire_import of 50 copies, which reports its progress:")
+        imported = await editor.with_bar("wire_import", copies=50)
+        expect(imported["drafts"] == 50, "50 drafts")
         await self._failing(editor)
 
     async def _publish(self, editor: Visitor) -> None:

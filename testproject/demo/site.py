@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.handlers import StaticFilesHandler
+from django.core.asgi import get_asgi_application
 from django.core.management import call_command
 from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
 from django.test.utils import override_settings
 
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.tokens.models import Token
 from testproject.authorization import authorization
@@ -118,6 +121,32 @@ class DemoServer:
 
     def close(self) -> None:
         self._server.server_close()
+
+
+@contextmanager
+def served_under_asgi() -> Iterator[str]:
+    """The endpoint on uvicorn and the direct lane, where lists announce their changes."""
+    import uvicorn
+
+    from mcp_bridge.ext.lane import MCPApplication
+
+    with socket.create_server((HOST, 0)) as bound:
+        config = uvicorn.Config(MCPApplication(get_asgi_application()), log_level="warning")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://{HOST}:{bound.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def switch(name: str, enabled: bool) -> None:
+    """Enable or disable a tool, as an administrator does."""
+    ToolSetting.objects.filter(name=name).update(enabled=enabled)
+    ToolSetting.objects.get(name=name).save()
+    connection.close()
 
 
 class SiteLog(logging.Handler):

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from runner import authorization, inspector, mcpcheck, official, sites
+from runner import authorization, inspector, mcpcheck, official, sites, typescript
 from runner.toolbox import Failure, Toolbox
 
 REVISIONS = ("2026-07-28", "2025-11-25")
@@ -66,7 +66,16 @@ def newsroom(toolbox: Toolbox) -> list[bool]:
             leg(f"login {revision}", authorization.run, toolbox, site, revision)
             for revision in REVISIONS
         ]
-        return [*eras, leg("mcpcheck", mcpcheck.run, toolbox, site), *logins]
+        stdio = [
+            leg(f"inspector stdio {era}", inspector.run, toolbox, site, era, "stdio")
+            for era in ("legacy", "modern")
+        ]
+        typed = [
+            leg(f"typescript {way} {mode}", typescript.run, toolbox, site, way, mode)
+            for way in typescript.WAYS
+            for mode in typescript.REVISIONS
+        ]
+        return [*eras, *stdio, *typed, leg("mcpcheck", mcpcheck.run, toolbox, site), *logins]
 
 
 def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:
@@ -77,7 +86,7 @@ def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:
     except Failure as failure:
         verdict, passed = failure, False
     mark = "ok  " if passed else "FAIL"
-    print(f"{mark} {name:<18} {time.monotonic() - started:4.1f} s  {verdict}", flush=True)
+    print(f"{mark} {name:<22} {time.monotonic() - started:4.1f} s  {verdict}", flush=True)
     return passed
 
 

@@ -135,3 +135,13 @@ def test_cause_of_a_failure_is_logged_but_not_sent(
     assert "wire-gateway" not in complaint
     assert "newsdesk" not in complaint
     assert "wire-gateway" in caplog.text
+
+
+def test_copies_are_imported_with_progress(author: Any) -> None:
+    before = Article.objects.count()
+    reports: list[Any] = []
+    result = author.call_tool("wire_import", {"copies": 3}, progress=reports.append)
+    assert result["structuredContent"]["drafts"] == 3
+    assert [each["progress"] for each in reports] == [1, 2, 3]
+    assert Article.objects.count() == before + 3
+    assert "how many copies" in author.complaint("wire_import")

@@ -215,3 +215,21 @@ def test_stop_of_the_server_ends_subscriptions(start: Callable[[str], Server], k
 
     asyncio.run(main())
     assert server.process.wait(15) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("kind", ["uvicorn", "uvicorn, direct"])
+def test_official_client_is_told_of_changes(start: Callable[[str], Server], kind: str) -> None:
+    server = start(kind)
+
+    async def main() -> None:
+        async with create_mcp_http_client() as http:
+            url = f"http://127.0.0.1:{server.port}{path_of(server)}"
+            async with Client(streamable_http_client(url, http_client=http)) as client:
+                names = {tool.name for tool in (await client.list_tools()).tools}
+                async with client.listen(tools_list_changed=True) as changes:
+                    await asyncio.to_thread(toggle, server, "look", False)
+                    await asyncio.wait_for(anext(changes), 15)
+                    now = {tool.name for tool in (await client.list_tools()).tools}
+                assert names - now == {"look"}
+
+    asyncio.run(main())

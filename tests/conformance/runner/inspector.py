@@ -9,13 +9,14 @@ from typing import Any
 
 from runner.sites import Site
 from runner.toolbox import Failure, Toolbox
+from runner.typescript import command
 
 # The facts that each era must agree on with a server that speaks both.
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28", "modern": "2026-07-28"}
 TOOL = "articles_list"
 
 
-def run(toolbox: Toolbox, site: Site, era: str) -> str:
+def run(toolbox: Toolbox, site: Site, era: str, way: str = "http") -> str:
     """
     Connect, list the tools and call one; return a line on the outcome.
 
@@ -24,7 +25,7 @@ def run(toolbox: Toolbox, site: Site, era: str) -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "inspector.json"
-        config.write_text(json.dumps(configuration(site, era)))
+        config.write_text(json.dumps(configuration(site, era, way)))
         agreed = ask(toolbox, config, "initialize")["protocolVersion"]
         tools = [tool["name"] for tool in ask(toolbox, config, "tools/list", "--strict")["tools"]]
         if agreed != ERAS[era] or TOOL not in tools:
@@ -35,7 +36,9 @@ def run(toolbox: Toolbox, site: Site, era: str) -> str:
     return f"revision {agreed}, {len(tools)} tools listed, {TOOL} called"
 
 
-def configuration(site: Site, era: str) -> dict[str, Any]:
+def configuration(site: Site, era: str, way: str) -> dict[str, Any]:
+    if way == "stdio":
+        return {"mcpServers": {"site": {"type": "stdio", "protocolEra": era, **command(site)}}}
     server = {
         "type": "streamable-http",
         "url": site.url,

@@ -47,6 +47,10 @@ def administrator_token() -> str:
     from mcp_bridge.tokens.models import Token
 
     user = get_user_model().objects.create_superuser("conformance")
+    if apps.is_installed("testproject.newsroom"):
+        from testproject.newsroom.models import Author
+
+        Author.objects.create(user=user, byline="Conformance")
     _, secret = Token.objects.issue(user=user, name="conformance")
     return secret
 

@@ -23,6 +23,7 @@ class Site:
 
     url: str
     token: str = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
 
 
 @contextmanager
@@ -33,20 +34,22 @@ def running(settings: str, *commands: str, log: Path) -> Iterator[Site]:
     The site's standard error is kept in ``log``. Raises Failure if it does not start.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.TemporaryDirectory()
+    variables = environment(settings, Path(folder.name) / "db.sqlite3")
     with (
-        tempfile.TemporaryDirectory() as folder,
+        folder,
         log.open("wb") as errors,
         subprocess.Popen(
             [sys.executable, str(SERVE), *commands],
             cwd=ROOT,
-            env=environment(settings, Path(folder) / "db.sqlite3"),
+            env=variables,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
         ) as process,
     ):
         try:
-            yield announced(process, log)
+            yield announced(process, log, variables)
         finally:
             stop(process)
 
@@ -61,14 +64,15 @@ def environment(settings: str, database: Path) -> Mapping[str, str]:
     }
 
 
-def announced(process: subprocess.Popen[bytes], log: Path) -> Site:
+def announced(process: subprocess.Popen[bytes], log: Path, variables: Mapping[str, str]) -> Site:
     """Return the site's address and token once the site has printed them."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
         raise Failure(f"The site did not start:\n{log.read_text(errors='replace')}")
     said = json.loads(line)
-    return Site(url=f"http://127.0.0.1:{said['port']}/mcp", token=said["token"])
+    url = f"http://127.0.0.1:{said['port']}/mcp"
+    return Site(url=url, token=said["token"], environment=variables)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
