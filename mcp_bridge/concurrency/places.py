@@ -28,7 +28,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import close_old_connections, connections
 from django.http import HttpRequest
 
-from mcp_bridge.concurrency.threads import own_thread, release_thread, thread_of_request
+from mcp_bridge.concurrency.threads import own_thread, thread_of_request
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol.errors import BusyError, TooManyRequestsError
 
@@ -267,12 +267,6 @@ class _Part(Generic[T]):
 
 
 _in_thread = sync_to_async(_Part.run)
-
-
-def release_unused_thread() -> None:
-    """End the request's thread, unless work that runs with ``alternate_apart`` may use it."""
-    if thread_of_request() is None:
-        release_thread()
 
 
 def must_stay() -> bool:

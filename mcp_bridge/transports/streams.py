@@ -24,7 +24,7 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.db import close_old_connections
 
 from mcp_bridge.concurrency import places
-from mcp_bridge.concurrency.threads import in_pool
+from mcp_bridge.concurrency.threads import in_pool, release_thread, thread_of_request
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import JSONObject, Reply, jsonrpc, refuse
 from mcp_bridge.protocol.jsonrpc import RequestId
@@ -261,7 +261,7 @@ class LoopStream(Stream):
         self._steps = self.steps()
         self._first: bytes | None = None
         self._work: asyncio.Task[None] | None = None
-        self._is_sent = False
+        self._shares_thread = False
 
     def wake(self) -> None:
         # The loop may have stopped while a thread still runs.
@@ -282,6 +282,8 @@ class LoopStream(Stream):
         """
         await places.on_loop()
         self._loop = asyncio.get_running_loop()
+        # Asked before the call, which replaces it for a while.
+        self._shares_thread = thread_of_request() is not None
         self._work = asyncio.create_task(self._run(work, slot))
         try:
             self._first = await self._next()
@@ -309,10 +311,10 @@ class LoopStream(Stream):
         return self
 
     async def __anext__(self) -> bytes:
-        if not self._is_sent:
-            self._is_sent = True
-            # Middleware has used it for the last time.
-            places.release_unused_thread()
+        if not self._shares_thread:
+            # Middleware has used the thread of the request for the last time.
+            release_thread()
+            self._shares_thread = True
         try:
             found = await self._next()
         except asyncio.CancelledError:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.protocol.revisions import REVISIONS
+from mcp_bridge.testing.checked import CheckedClient
 from testproject.newsroom.models import Article, Author
 
 BODY = "The light at the harbour mouth will turn without its keeper from now on."
@@ -140,7 +141,7 @@ def test_cause_of_a_failure_is_logged_but_not_sent(
 def test_copies_are_imported_with_progress(author: Any) -> None:
     before = Article.objects.count()
     reports: list[Any] = []
-    result = author.call_tool("wire_import", {"copies": 3}, progress=reports.append)
+    result = CheckedClient.call_tool(author, "wire_import", {"copies": 3}, progress=reports.append)
     assert result["structuredContent"]["drafts"] == 3
     assert [each["progress"] for each in reports] == [1, 2, 3]
     assert Article.objects.count() == before + 3

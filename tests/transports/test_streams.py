@@ -69,6 +69,7 @@ def writing(context: Context, of: int = 1000) -> str:
     try:
         for number in range(of):
             context.progress(number)
+            Group.objects.create(name=f"more {number}")
             time.sleep(0.01)
     except Cancelled:
         SEEN.append(("cancelled", context.cancelled))
@@ -82,6 +83,7 @@ async def awriting(context: Context, of: int = 1000) -> str:
     try:
         for number in range(of):
             context.progress(number)
+            await Group.objects.acreate(name=f"more {number}")
             await asyncio.sleep(0.01)
     except asyncio.CancelledError:
         SEEN.append(("cancelled", True))
