@@ -74,7 +74,8 @@ def pytest_configure() -> None:
 
     On SQLite only: other databases need the tables of users first, to which those refer.
     MCP_BRIDGE_TEST_WRITE sets another default of AUDIT["WRITE"], with which all tests pass too.
-    WAY="asgi" or "lane" sends the test clients to the asynchronous view or the direct lane.
+    WAY="asgi", "lane" or "stdio" sends the test clients to the asynchronous view, the direct lane
+    or the handler of mcp_stdio.
     Passwords and client secrets are hashed with MD5, because Django's hasher is deliberately slow.
     The sources in the settings are the newsroom's: all other tests start with the default ones.
     gRPC's library logs only errors, and not that a server has ended.
@@ -93,6 +94,10 @@ def pytest_configure() -> None:
         from tests.ext.lane.installed import install
 
         install()
+    if os.environ.get("WAY") == "stdio":
+        from tests.support.stdio import install as install_stdio
+
+        install_stdio()
     if os.environ.get("WAY") == "asgi":
         from mcp_bridge.testing import serving
 
@@ -110,6 +115,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if os.environ.get("WAY") == "lane" and item.get_closest_marker("off_lane"):
             item.add_marker(pytest.mark.skip("It is about what the direct lane does not have."))
+        if os.environ.get("WAY") == "stdio" and item.get_closest_marker("off_stdio"):
+            item.add_marker(pytest.mark.skip("It is about addresses or headers of HTTP."))
         is_marked = item.get_closest_marker("django_db") is not None
         if not is_marked and uses_database(item.path):
             # A fixture requested at run time would be too late: pytest-django creates only the

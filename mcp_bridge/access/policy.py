@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, Final, Literal, TypeVar, cast
+from urllib.parse import urljoin
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
@@ -221,7 +222,7 @@ def served_host() -> str:
 
 
 class LocalRequest(HttpRequest):
-    """A request without headers and session; URLs of this site are built as paths."""
+    """A request without headers and session; URLs are those of RESOURCE, or paths."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -229,7 +230,7 @@ class LocalRequest(HttpRequest):
         self.META |= {"SERVER_NAME": served_host(), "SERVER_PORT": "80"}
 
     def build_absolute_uri(self, location: str | None = None) -> str:
-        return location or self.get_full_path()
+        return urljoin(conf.RESOURCE or "", location or self.get_full_path())
 
 
 def context_for(

@@ -229,6 +229,7 @@ def test_predicate_that_raises_is_logged_and_not_sent(
     assert "SECRET-MARKER" in caplog.text
 
 
+@pytest.mark.off_stdio
 def test_one_of_several_predicates_is_enough() -> None:
     client = CheckedClient(user=make_user("plain"))
     assert not is_callable(client, "either")
@@ -236,6 +237,7 @@ def test_one_of_several_predicates_is_enough() -> None:
     assert is_callable(client, "either")
 
 
+@pytest.mark.off_stdio
 def test_procedure_predicate_overrides_server_and_namespace(
     settings: Any,
 ) -> None:

@@ -89,6 +89,7 @@ def test_long_client_names_are_truncated(length: int, kept: int, user: Any) -> N
     assert held.client == "x" * kept + "…" * (length > kept)
 
 
+@pytest.mark.off_stdio
 def test_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
     text = text_of(call(mute))
     number = PendingCall.objects.get().pk

@@ -115,6 +115,7 @@ def test_refusal_and_question_are_separate_records(user: Any, serving: Callable[
     assert list(rows) == [("refused", "unconfirmed")] * 3 + [("succeeded", "")]
 
 
+@pytest.mark.off_stdio
 def test_rate_limited_requests_are_recorded_with_their_caller(
     user: Any, serving: Callable[..., None]
 ) -> None:
@@ -128,6 +129,7 @@ def test_rate_limited_requests_are_recorded_with_their_caller(
     assert (found.user_name, found.credential, found.client_name) == ("ada", "laptop", AGENT)
 
 
+@pytest.mark.off_stdio
 def test_client_is_its_info_or_user_agent(user: Any, serving: Callable[..., None]) -> None:
     serving()
     modern, legacy = CheckedClient(user=user), CheckedClient(user=user, revision="2025-06-18")
@@ -146,6 +148,7 @@ def test_client_is_its_info_or_user_agent(user: Any, serving: Callable[..., None
     assert names[2][1] == "3"
 
 
+@pytest.mark.off_stdio
 def test_anonymous_caller_is_recorded_by_address_and_agent(serving: Callable[..., None]) -> None:
     serving()
     refusals.clear()
@@ -165,6 +168,7 @@ class Strange:
         raise RuntimeError("SECRET-MARKER")
 
 
+@pytest.mark.off_stdio
 @pytest.mark.parametrize("required", [False, True])
 def test_undescribable_caller_is_recorded(
     required: bool, user: Any, serving: Callable[..., None], caplog: pytest.LogCaptureFixture
@@ -246,6 +250,7 @@ def test_encoded_name_is_recorded_decoded(user: Any) -> None:
     assert (response.status_code, record().tool) == (401, "größe")
 
 
+@pytest.mark.off_stdio
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_client_texts_are_escaped_in_records(
     asynchronous: bool, user: Any, serving: Callable[..., None]

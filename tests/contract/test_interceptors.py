@@ -433,6 +433,7 @@ class Scoped(BaseAuthentication):
         return get_user_model().objects.get(), SimpleNamespace(scope="films")
 
 
+@pytest.mark.off_stdio
 def test_scopes_are_checked_before_an_answer(
     user: Any, site: Callable[..., None], settings: Any
 ) -> None:

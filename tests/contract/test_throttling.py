@@ -201,6 +201,7 @@ def test_credential_rate_throttle_counts_each_credential(
     assert allowed(MCPClient(user=user)) == 3
 
 
+@pytest.mark.off_stdio
 def test_anonymous_calls_are_counted_by_credential_or_address(
     limit: Callable[..., None], settings: Any
 ) -> None:
@@ -239,6 +240,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.off_stdio
 @pytest.mark.parametrize(("addresses", "other"), NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize("forwarded", [False, True], ids=["direct", "proxy"])
 def test_addresses_of_one_network_share_a_rate(

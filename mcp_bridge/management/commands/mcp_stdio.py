@@ -15,7 +15,7 @@ from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.management.base import TablesCommand, check_names, named_user
 from mcp_bridge.protocol import Request, Result
-from mcp_bridge.transports.stdio import StdioServer, take_streams
+from mcp_bridge.transports.stdio import Handle, StdioServer, take_streams
 from mcp_bridge.transports.streams import LoopStream
 from mcp_bridge.views import MCPView
 
@@ -49,21 +49,28 @@ class Command(TablesCommand):
             check_names("toolset", [toolset], conf.toolsets)
         view, make_request = view_of(toolset), request_maker(user, token_env)
 
-        async def handle(message: Request, stream: LoopStream | None) -> Result:
-            await in_thread()
-            request = make_request()
-            server = view.admit(request)
-            context = view.get_context(request, message)
-            vars(context)["stream"] = stream
-            return await server.handle(message, context)
-
         named = view.get_server()
         named.choose(toolset)
 
         async def serve() -> None:
-            await StdioServer(take_streams(), handle, named.server_info).serve()
+            streams, handle = take_streams(), handler(view, make_request)
+            await StdioServer(streams, handle, named.server_info).serve()
 
         asyncio.run(serve())
+
+
+def handler(view: MCPView, make_request: Callable[[], HttpRequest]) -> Handle:
+    """Return a function that answers messages as a view answers those of requests."""
+
+    async def handle(message: Request, stream: LoopStream | None) -> Result:
+        await in_thread()
+        request = make_request()
+        server = view.admit(request)
+        context = view.get_context(request, message)
+        vars(context)["stream"] = stream
+        return await server.handle(message, context)
+
+    return handle
 
 
 def view_of(toolset: str | None) -> MCPView:
