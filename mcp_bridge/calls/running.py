@@ -126,7 +126,8 @@ class Running:
     def end(self) -> None:
         """Ignore later reports. Raises Cancelled as ``check`` does."""
         self.has_ended = True
-        self.check()
+        if self._raised is not None:
+            raise self._raised
 
 
 # Called with the size of a successful result and the databases about to be committed.
@@ -273,16 +274,15 @@ async def _awaited(value: Any, running: Running | None) -> Any:
 
     Raises TimedOut after the time limit.
     """
-    seconds = None
+    limit = None
     if running is not None:
-        running.task, seconds = asyncio.current_task(), running.seconds
+        running.task = asyncio.current_task()
+        limit = None if running.seconds is None else asyncio.timeout(running.seconds)
     try:
-        async with asyncio.timeout(seconds) if seconds is not None else nullcontext() as limit:
-            if not isinstance(value, AsyncGeneratorType):
-                value = await value
-            if isinstance(value, AsyncGeneratorType):
-                value = [each async for each in value]
-            return value
+        if limit is None:
+            return await _value_of(value)
+        async with limit:
+            return await _value_of(value)
     except BaseException as raised:
         if limit is not None and limit.expired() and isinstance(raised, TimeoutError):
             raise TimedOut from raised
@@ -292,6 +292,14 @@ async def _awaited(value: Any, running: Running | None) -> Any:
             raise
         # It would stop the event loop and with it the server, or at least this request.
         raise ToolExit(f"The tool raised {raised!r}.") from raised
+
+
+async def _value_of(value: Any) -> Any:
+    if not isinstance(value, AsyncGeneratorType):
+        value = await value
+    if isinstance(value, AsyncGeneratorType):
+        value = [each async for each in value]
+    return value
 
 
 def _ends_call(raised: BaseException) -> bool:
