@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from modernrpc.server import RpcServer
 from mcp_bridge import ToolError, mcp_tool, signals
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.conf import DOCUMENTATION
+from mcp_bridge.exceptions import Cancelled
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import UnknownToolError
 from mcp_bridge.testing import MCPError, text_of
@@ -361,6 +362,32 @@ def test_extending_masks_keeps_and_rejects(
     client.headers["User-Agent"] = "BadBot/1"
     with pytest.raises(MCPError, match="not welcome"):
         client.list_tools()
+
+
+def test_progress_imports_films_and_cleans_up(user: Any, settings: Any) -> None:
+    made: list[str] = []
+    film = SimpleNamespace(objects=SimpleNamespace(create=lambda title: made.append(title)))
+    names = run("tools/progress", "def import_films")
+    names["import_films"].__globals__["Film"] = film
+    offer(settings, names["import_films"])
+    tested = {"MCPClient": CheckedClient, "user": user}
+    exec(block("tools/progress", "reports = []"), tested)
+    assert made == ["Alien"]
+    done: list[str] = []
+
+    def send(page: int) -> None:
+        done.append(f"sent {page}")
+        raise Cancelled
+
+    def progress(*given: Any) -> None:
+        done.append(f"reported {given}")
+
+    cleaning = {"pages": [1], "send": send, "Cancelled": Cancelled}
+    cleaning |= {"context": SimpleNamespace(progress=progress)}
+    cleaning["remove_files"] = lambda: done.append("removed")
+    with pytest.raises(Cancelled):
+        exec(dedent(block("tools/progress", "except Cancelled:")), cleaning)
+    assert done == ["reported (0, 1)", "sent 1", "removed"]
 
 
 def test_extending_calls_a_tool_in_process(user: Any, settings: Any) -> None:
