@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.signals import tools_changed
 
-if sys.argv[1:2] == ["mcp_stdio"]:
+if sys.argv[1:2] == ["mcp_stdio"] and "--help" not in sys.argv:
     # The apps that are imported from now on may print.
     from mcp_bridge.transports.stdio import take_streams
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured, SuspiciousOperation
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import (
@@ -23,6 +25,7 @@ from django.http import (
 )
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
+from django.urls import Resolver404, resolve
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -111,6 +114,14 @@ class BridgeView(View):
             reraise(exception)
         return server
 
+    def readmit(self, request: HttpRequest, message: Request) -> tuple[MCPServer, Context]:
+        """Admit a request that is still open once more. Raises ProtocolError."""
+        if hasattr(request, "session"):
+            # As Django's middleware does.
+            request.session = type(request.session)(request.session.session_key)
+            request.user = get_user(request)
+        return self.admit(request), self.get_context(request, message)
+
     def count(self, request: HttpRequest) -> None:
         """Count a further message of the request as a request. Raises ProtocolError."""
         try:
@@ -169,6 +180,8 @@ class MCPView(BridgeView):
         # Most requests do not ask for notifications, and are not streamed.
         is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
         stream = http.stream_for(request, self.view_is_async) if is_asked else None
+        if stream is not None:
+            stream.readmit = partial(self.readmit, request)
 
         async def handle(message: Request) -> Result:
             if message.number and message.id is not None:
@@ -256,13 +269,47 @@ class AsyncMCPView(MCPView):
         return server if self._choose_toolset(request, server) else None
 
 
+def undecorated(callback: object) -> type[MCPView] | None:
+    """Return an endpoint's class, or None if it is decorated or overrides how a View responds."""
+    kind = vars(callback).get("view_class")
+    if not (isinstance(kind, type) and issubclass(kind, MCPView)):
+        return None
+    is_own = kind.dispatch is not View.dispatch or kind.setup is not View.setup
+    is_own |= kind.post not in (MCPView.post, AsyncMCPView.post)
+    return None if is_own or hasattr(callback, "__wrapped__") else kind
+
+
+def endpoint_above(request: HttpRequest) -> MCPView | None:
+    """Return the view of the endpoint whose REST address is requested, if it can be asked."""
+    address, _, _ = request.path_info.rpartition("/tools/")
+    try:
+        found = resolve(address, getattr(request, "urlconf", None)).func
+    except Resolver404:
+        return None
+    kind = undecorated(found)
+    return None if kind is None else kind(**vars(found)["view_initkwargs"])
+
+
 class _RESTView(BridgeView):
     """
-    The base of the views for what is not an MCP client; their errors are problems (RFC 9457).
+    The base of the views for clients that do not speak MCP; their errors are problems (RFC 9457).
 
-    They respond 404 if the setting REST is off. A view implements ``respond``, which runs in the
-    thread of the request and may raise ProtocolError.
+    They admit requests as the endpoint above their address does, and respond 404 if the setting
+    REST is off, or if they would bypass code of the site there. A view implements ``respond``,
+    which runs in the thread of the request and may raise ProtocolError.
     """
+
+    endpoint: MCPView | None = None
+
+    @places.never_blocks
+    def admit(self, request: HttpRequest, server: MCPServer | None = None) -> MCPServer:
+        assert self.endpoint is not None
+        return self.endpoint.admit(request)
+
+    @places.never_blocks
+    def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
+        assert self.endpoint is not None
+        return self.endpoint.get_context(request, message)
 
     async def respond(self, request: HttpRequest, **named: str) -> HttpResponseBase:
         """Return the response to a request of an allowed method."""
@@ -270,7 +317,8 @@ class _RESTView(BridgeView):
 
     async def reply(self, request: HttpRequest, **named: str) -> HttpResponseBase:
         """Return the response to a request; any exception but Http404 becomes a problem."""
-        if not conf.REST:
+        self.endpoint = endpoint_above(request) if conf.REST else None
+        if self.endpoint is None:
             raise Http404
         methods = [each.upper() for each in self.http_method_names]
         if request.method not in methods:
@@ -279,6 +327,9 @@ class _RESTView(BridgeView):
             try:
                 await places.in_thread()
                 return await self.respond(request, **named)
+            except SuspiciousOperation as exception:
+                # Such as a query with too many parameters.
+                raise errors.InvalidRequestError(f"Invalid request: {exception}") from exception
             except Exception as exception:
                 reraise(exception)
         except Exception as exception:

@@ -157,7 +157,8 @@ class MCPServer(Endpoint):
                 f"Forbidden: listing tools requires the permission {conf.DISCOVERY_PERMISSION}."
             )
         if having("request"):
-            request = Request(id=0, method="tools/list", params=params, revision=LATEST)
+            asked = {name: params[name] for name in ("cursor",) if name in params}
+            request = Request(id=0, method="tools/list", params=asked, revision=LATEST)
             await intercept_request(request, context)
 
     async def handle(self, request: Request, context: Context) -> Result:

@@ -101,21 +101,25 @@ class StdioServer:
         with suppress(RuntimeError):
             while True:
                 message, written = self._outbox.get()
-                # If the client reads no more, its input ends as well.
+                # An error if the client reads no more.
                 with suppress(OSError):
-                    self._output.write(message)
+                    while message:
+                        message = message[self._output.write(message) or 0 :]
                 self._loop.call_soon_threadsafe(_set_done, written)
 
     async def _accept(self, line: bytes | None) -> None:
         """Begin to answer a line, or one that is too long (None)."""
         await self._waiting.acquire()
+        self._begun = asyncio.Event()
         task = asyncio.create_task(self._answer(line))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: self._waiting.release())
         if line is not None and b'"initialize"' in line:
-            # Its revision holds for the next line.
-            await asyncio.wait([task])
+            # The revision of that request holds for the next line.
+            begun = asyncio.create_task(self._begun.wait())
+            await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
+            begun.cancel()
 
     async def _answer(self, line: bytes | None) -> None:
         if line is None:
@@ -123,7 +127,7 @@ class StdioServer:
             await self._send(refuse(errors.ParseError(text)).body)
             return
         stream, task = LoopStream(frame=bytes), asyncio.current_task()
-        handle = partial(self._handle, stream=stream, task=task)
+        handle = partial(self._handle, stream=stream, task=task, begun=self._begun)
         work = answer(line, handle, server_info=self._server_info, assumed=self._revision)
         reply = await stream.answer(work)
         if reply.events is None:
@@ -134,23 +138,45 @@ class StdioServer:
                 await self._send(message)
 
     async def _handle(
-        self, request: Request, *, stream: LoopStream, task: asyncio.Task[Any] | None
+        self,
+        request: Request,
+        *,
+        stream: LoopStream,
+        task: asyncio.Task[Any] | None,
+        begun: asyncio.Event,
     ) -> Result:
-        if request.id is None:
-            if request.method == "notifications/cancelled":
-                self._cancel(request.params.get("requestId"))
-            return await self._handle_request(request, None)
-        self._by_id[request.id] = task
-        await self._calls.acquire()
-        try:
-            result = await self._handle_request(request, stream)
-        finally:
-            self._by_id.pop(request.id, None)
-            # Perhaps in a thread.
-            self._loop.call_soon_threadsafe(self._calls.release)
         if request.method == "initialize":
+            result = await self._handle_request(request, None)
             self._revision = negotiate(str(request.params.get("protocolVersion")))
-        return result
+            return result
+        begun.set()
+        if request.id is None:
+            return await self._notify(request)
+        if request.method != "tools/call":
+            return await self._handle_request(request, None)
+        await places.on_loop()
+        # A batch is answered as a whole.
+        is_single = request.number is None
+        if is_single:
+            self._by_id[request.id] = task
+        try:
+            await self._calls.acquire()
+            try:
+                return await self._handle_request(request, stream if is_single else None)
+            finally:
+                # Perhaps in a thread.
+                self._loop.call_soon_threadsafe(self._calls.release)
+        finally:
+            if self._by_id.get(request.id) is task:
+                del self._by_id[request.id]
+
+    async def _notify(self, request: Request) -> Result:
+        if request.method == "notifications/cancelled":
+            self._cancel(request.params.get("requestId"))
+        # A notification is never answered.
+        with suppress(errors.ProtocolError):
+            await self._handle_request(request, None)
+        return {}
 
     def _cancel(self, request_id: object) -> None:
         task = self._by_id.get(request_id) if isinstance(request_id, str | int) else None

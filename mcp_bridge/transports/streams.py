@@ -26,7 +26,7 @@ from django.db import close_old_connections
 from mcp_bridge.concurrency import places
 from mcp_bridge.concurrency.threads import in_pool, release_thread, thread_of_request
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol import JSONObject, Reply, jsonrpc, refuse
+from mcp_bridge.protocol import JSONObject, Reply, Request, jsonrpc, refuse
 from mcp_bridge.protocol.jsonrpc import RequestId
 
 MOST_A_SECOND: Final = 10
@@ -46,6 +46,9 @@ class Stream(ABC):
     ``send``, ``report`` and ``end`` may be called from any thread. The transport writes what
     ``steps`` yields. ``wake`` is called, from any thread, if there may be more to write.
     """
+
+    # Admits the request once more, if that is possible.
+    readmit: Callable[[Request], Any] | None = None
 
     def __init__(self) -> None:
         self.reply: Reply | None = None
@@ -261,7 +264,7 @@ class LoopStream(Stream):
         self._steps = self.steps()
         self._first: bytes | None = None
         self._work: asyncio.Task[None] | None = None
-        self._shares_thread = False
+        self._may_release = False
 
     def wake(self) -> None:
         # The loop may have stopped while a thread still runs.
@@ -283,7 +286,7 @@ class LoopStream(Stream):
         await places.on_loop()
         self._loop = asyncio.get_running_loop()
         # Asked before the call, which replaces it for a while.
-        self._shares_thread = thread_of_request() is not None
+        self._may_release = thread_of_request() is None
         self._work = asyncio.create_task(self._run(work, slot))
         try:
             self._first = await self._next()
@@ -311,10 +314,10 @@ class LoopStream(Stream):
         return self
 
     async def __anext__(self) -> bytes:
-        if not self._shares_thread:
+        if self._may_release:
             # Middleware has used the thread of the request for the last time.
             release_thread()
-            self._shares_thread = True
+            self._may_release = False
         try:
             found = await self._next()
         except asyncio.CancelledError:

@@ -391,3 +391,76 @@ def test_no_thread_or_file_is_left_by_calls(serve: Callable[..., Session]) -> No
         assert after[name] <= before[name] + 1, (before, after)
     # SQLite closes a file only when no other connection of the process has a lock.
     assert after["files"] <= before["files"] + 10
+
+
+def ping(id: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": "ping"}
+
+
+def call_of(id: object, tool: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+def test_batches_are_answered_while_calls_run(serve: Callable[..., Session]) -> None:
+    session = serve()
+    session.begin("2025-03-26")
+    for id in range(8):
+        session.send("tools/call", id=id, name="look", arguments={"number": id, "seconds": 1})
+    for id in range(3):
+        batch = [
+            ping(f"p{id}"),
+            call_of(f"a{id}", "look", number=1),
+            call_of(f"b{id}", "crowd", seconds=0.1),
+        ]
+        session.write(json.dumps(batch).encode() + b"\n")
+    found = [session.read() for _ in range(11)]
+    batches = [each for each in found if isinstance(each, list)]
+    assert len(batches) == 3
+    assert all("result" in each for batch in batches for each in batch)
+
+
+def test_cancelled_request_of_a_batch_keeps_the_others(serve: Callable[..., Session]) -> None:
+    session = serve()
+    session.begin("2025-03-26")
+    batch = [call_of("a", "look", number=1), call_of("b", "look", number=2, seconds=1)]
+    session.write(json.dumps(batch).encode() + b"\n")
+    time.sleep(0.3)
+    session.send("notifications/cancelled", id=None, requestId="b")
+    assert [each["id"] for each in session.read()] == ["a", "b"]  # type: ignore[index]
+
+
+def test_word_initialize_does_not_stop_reading(serve: Callable[..., Session]) -> None:
+    session = serve()
+    session.begin("2025-11-25")
+    session.send("tools/call", id=1, name="shout", arguments={"word": "initialize"})
+    session.send(
+        "tools/call", id=2, name="look", arguments={"number": 1, "seconds": 2, "a": "initialize"}
+    )
+    for id in range(3, 11):
+        session.send("tools/call", id=id, name="look", arguments={"number": 1, "seconds": 2})
+    # Answered beside eight calls.
+    session.send("ping", id="ping")
+    ids = [session.read()["id"] for _ in range(3)]
+    assert "ping" in ids
+
+
+def test_refused_notification_is_not_answered(
+    serve: Callable[..., Session], site: tuple[dict[str, str], list[str]]
+) -> None:
+    session = serve("--token-env", "T", T="wrong")
+    session.send("notifications/initialized", id=None)
+    assert session.call("look", number=1)["error"]["code"] == 401
+    assert session.end()[1] == b""
+
+
+def test_help_is_printed_to_standard_output(site: tuple[dict[str, str], list[str]]) -> None:
+    assert "--token-env" in partial_run(site[0])("mcp_stdio", "--help")
+
+
+def test_token_is_not_inherited_by_child_processes(
+    serve: Callable[..., Session], site: tuple[dict[str, str], list[str]]
+) -> None:
+    session = serve("--token-env", "T", T=site[1][0])
+    said = session.call("variable", name="T")["result"]["structuredContent"]
+    assert said == {"result": ""}

@@ -114,6 +114,13 @@ def shout(word: str) -> str:
 
 
 @server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def variable(name: str) -> str:
+    """Return a variable of the environment."""
+    return os.environ.get(name, "")
+
+
+@server.register_procedure
 @mcp_tool(read_only=True)
 def whoami(context: Context) -> str:
     """Return the name of the caller."""

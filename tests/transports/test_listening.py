@@ -12,13 +12,20 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.db import OperationalError
+from django.test import Client
+from django.urls import clear_url_caches, path
 
 from mcp_bridge.models import ToolSetting
+from mcp_bridge.protocol.errors import ForbiddenError
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import listening
+from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
+from mcp_bridge.views import AsyncMCPView
 from tests.support.asgi import Exchange, scope_with
 from tests.support.serving import set_tool
 from tests.support.streaming import application
@@ -119,7 +126,6 @@ change = sync_to_async(set_tool)
 def run(work: Callable[[], Any]) -> None:
     asyncio.run(work())
     assert not listening._listeners
-    assert not listening._callers
 
 
 def test_changes_are_announced_after_the_acknowledgement(way: str) -> None:
@@ -318,7 +324,7 @@ def test_database_that_fails_for_a_while_ends_nothing(
                 def fail(*given: Any, **named: Any) -> Any:
                     raise OperationalError("gone")
 
-                patch.setattr(listening, "authenticate", fail)
+                patch.setattr(AsyncMCPView, "admit", fail)
                 await change("add", enabled=False)
                 assert await found.quiet()
             assert (await found.next())["method"] == CHANGED
@@ -343,5 +349,82 @@ def test_lane_serves_on_after_subscriptions(settings: Any, user: Any) -> None:
         refused, bad = await sync_to_async(request_of)("tools", token=token)
         for _ in range(3):
             assert (await Exchange(refused, bad).run(site)).status == 200
+
+    run(work)
+
+
+class OneTool(AsyncMCPView):
+    """A view with one tool, which refuses at will."""
+
+    is_open = True
+
+    def get_server(self) -> Any:
+        (add,) = (each for each in registry.snapshot if each.name == "add")
+        return MCPServer(snapshot=Snapshot([add]))
+
+    def admit(self, request: Any, server: Any = None) -> Any:
+        if not type(self).is_open:
+            raise ForbiddenError("Closed.")
+        return super().admit(request, server)
+
+
+def test_overridden_view_admits_and_lists(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(settings, add, secret, asynchronous=True, public=True)
+    own: Any = path("mcp", OneTool.as_view())
+    settings.ROOT_URLCONF.urlpatterns.insert(0, own)
+    clear_url_caches()
+
+    async def work() -> None:
+        async with subscribed("asgi") as found:
+            await found.next()
+            await change("secret", enabled=False)
+            assert await found.quiet()
+            monkeypatch.setattr(OneTool, "is_open", False)
+            await change("secret", enabled=True)
+            assert (await found.next())["result"]["resultType"] == "complete"
+
+    run(work)
+
+
+def test_session_that_ends_ends_its_subscription(
+    settings: Any, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "CREDENTIAL", 0.1)
+    session = "rest_framework.authentication.SessionAuthentication"
+    settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": [session], "STATE_MAX_AGE": 0}
+    serve(settings, add, asynchronous=True)
+    browser = Client()
+    browser.force_login(user)
+    cookies = {each.key: each.value for each in browser.cookies.values()}
+    # Django's cross-site protection wants a cookie and a header of the same token.
+    sent = {"Cookie": f"sessionid={cookies['sessionid']}; csrftoken={'a' * 32}"}
+    sent["X-CSRFToken"] = "a" * 32
+
+    async def work() -> None:
+        async with subscribed("asgi", **sent) as found:
+            assert (await found.next())["method"].endswith("acknowledged")
+            await change("add", enabled=False)
+            assert (await found.next())["method"] == CHANGED
+            await sync_to_async(Session.objects.all().delete)()
+            assert (await found.next())["result"]["resultType"] == "complete"
+
+    run(work)
+
+
+def test_poller_survives_whatever_a_check_raises(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*given: Any) -> Any:
+        raise SystemExit
+
+    async def work() -> None:
+        async with subscribed(way) as found:
+            await found.next()
+            with monkeypatch.context() as patch:
+                patch.setattr(AsyncMCPView, "admit", leave)
+                await change("add", enabled=False)
+                assert "result" in await found.next()
+        async with subscribed(way) as again:
+            await again.next()
+            await change("add", enabled=True)
+            assert (await again.next())["method"] == CHANGED
 
     run(work)

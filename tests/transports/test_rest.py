@@ -11,8 +11,10 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core.cache import cache
+from django.urls import clear_url_caches, path
 from django.utils import translation
 from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.test import APIClient
 
@@ -20,10 +22,12 @@ from mcp_bridge import Context, RejectError, ToolError, mcp_tool
 from mcp_bridge.access.scopes import METADATA_PATH
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult, ImageContent, TextContent
+from mcp_bridge.protocol.errors import ForbiddenError
 from mcp_bridge.records.rows import flush
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.transports.rest import PROBLEMS
+from mcp_bridge.views import MCPView
 from tests.support.confirming import RUNS, wipe
 from tests.support.processes import ROOT
 from tests.support.serving import set_tool
@@ -527,3 +531,46 @@ def test_every_problem_is_documented() -> None:
     page = (ROOT / "docs/reference/rest.md").read_text()
     rows = [f'| <a id="{code}"></a>`{code}` | {status} |' for code, (status, _) in PROBLEMS.items()]
     assert [each for each in rows if each not in page] == []
+
+
+class Guarded(MCPView):
+    """An endpoint that refuses everybody."""
+
+    def admit(self, request: Any, server: Any = None) -> Any:
+        raise ForbiddenError("Not from here.")
+
+
+class Overridden(MCPView):
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(request, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("view", "status"),
+    [(Guarded.as_view(), 403), (Overridden.as_view(), 404), (never_cache(MCPView.as_view()), 404)],
+)
+def test_own_endpoint_is_not_bypassed(settings: Any, view: Any, status: int) -> None:
+    def say() -> str:
+        """Say."""
+        return "said"
+
+    serve(settings, say, public=True)
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("mcp", view))
+    clear_url_caches()
+    client = APIClient()
+    answers = [
+        client.get("/mcp/tools/list"),
+        client.get("/mcp/tools/describe?name=say"),
+        client.post("/mcp/tools/say", {}, format="json"),
+    ]
+    assert [each.status_code for each in answers] == [status] * 3
+
+
+def test_query_with_many_parameters_is_a_bad_request(settings: Any) -> None:
+    def say() -> str:
+        """Say."""
+        return "said"
+
+    serve(settings, say, public=True)
+    response = APIClient().get("/mcp/tools/list?" + "&".join(f"a{n}=1" for n in range(1001)))
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")

@@ -25,7 +25,6 @@ from django.urls import ResolverMatch, set_script_prefix
 from django.utils import translation
 from django.utils.log import log_response
 from django.utils.module_loading import import_string
-from django.views import View
 from rest_framework.authentication import SessionAuthentication
 
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
@@ -37,7 +36,7 @@ from mcp_bridge.records import rows
 from mcp_bridge.transports import asgi
 from mcp_bridge.transports.asgi import Application, Receive, Scope, Send
 from mcp_bridge.transports.http import UNREADABLE, respond
-from mcp_bridge.views import AsyncMCPView, MCPView
+from mcp_bridge.views import AsyncMCPView, MCPView, undecorated
 
 __all__ = ["MCPApplication"]
 
@@ -186,12 +185,8 @@ def _served(path: str | None) -> dict[str, Served]:
 
 def _direct(callback: Callable[..., object]) -> type[AsyncMCPView] | None:
     """Return the asynchronous class of a view, or None if it is decorated or overridden."""
-    kind: type[MCPView] = vars(callback)["view_class"]
-    is_own = kind.dispatch is not View.dispatch or kind.setup is not View.setup
-    posts = (MCPView.post, AsyncMCPView.post)
-    if is_own or kind.post not in posts or hasattr(callback, "__wrapped__"):
-        return None
-    if issubclass(kind, AsyncMCPView):
+    kind = undecorated(callback)
+    if kind is None or issubclass(kind, AsyncMCPView):
         return kind
     bases = (AsyncMCPView,) if kind is MCPView else (kind, AsyncMCPView)
     return type(kind.__name__, bases, {"__doc__": kind.__doc__})

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AnonymousUser
 from django.core.management.base import CommandError, CommandParser
 from django.http import HttpRequest
 
@@ -14,7 +13,7 @@ from mcp_bridge.checks.urls import reachable
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.management.base import TablesCommand, check_names, named_user
-from mcp_bridge.protocol import Request, Result
+from mcp_bridge.protocol import Request, Result, errors
 from mcp_bridge.transports.stdio import Handle, StdioServer, take_streams
 from mcp_bridge.transports.streams import LoopStream
 from mcp_bridge.views import MCPView
@@ -90,7 +89,8 @@ def request_maker(user: str | None, token_env: str | None) -> Callable[[], HttpR
     Raises CommandError for a caller who cannot call anything.
     """
     secret = None
-    if token_env is not None and not (secret := os.environ.get(token_env)):
+    # Child processes of tools do not inherit it.
+    if token_env is not None and not (secret := os.environ.pop(token_env, "")):
         raise CommandError(f"The environment variable {token_env} is not set.")
     caller = None if user is None else named_user(user)
     if caller is not None and not caller.is_active:
@@ -100,11 +100,16 @@ def request_maker(user: str | None, token_env: str | None) -> Callable[[], HttpR
     def make() -> HttpRequest:
         request = LocalRequest()
         request.method = "POST"
+        # Some authentication classes read it.
+        request._body = b""
         if secret is not None:
             request.META["HTTP_AUTHORIZATION"] = f"Bearer {secret}"
         elif caller is not None:
             # Read again, since the user may have been deactivated or have lost permissions.
-            now = users.filter(pk=caller.pk).first() or AnonymousUser()
+            now = users.filter(pk=caller.pk).first()
+            if now is None:
+                text = "The user of this process does not exist any more."
+                raise errors.UnauthorizedError(text, "Bearer")
             # As DRF's own test tools set it; AUTHENTICATION_CLASSES do not apply.
             request._force_auth_user = now  # type: ignore[attr-defined]
         return request
