@@ -103,13 +103,15 @@ class Connection:
 
     ``TOKEN`` is for a secret that is not known, "" for no token. ``has_login`` says whether clients
     have their users log in: by default if the site has AUTHORIZATION_SERVERS. ``user`` is the
-    caller of a client that starts the site as a command.
+    caller of a client that starts the site as a command, ``settings`` the module of its settings
+    if that is not the one in manage.py.
     """
 
     url: str
     secret: str = ""
     has_login: bool = field(default_factory=lambda: bool(conf.AUTHORIZATION_SERVERS))
     user: str = "USER"
+    settings: str = ""
 
     @cached_property
     def values(self) -> Mapping[str, str]:
@@ -126,11 +128,23 @@ class Connection:
         manage = Path(sys.argv[0]) if sys.argv[0].endswith("manage.py") else Path("manage.py")
         command = {"python": Path(sys.executable).as_posix(), "manage": manage.resolve().as_posix()}
         named = {"url": self.url, "name": name, "token": self.secret, "variable": variable}
-        return {**named, **command, "user": self.user}
+        given = ["--settings", self.settings] if self.settings else []
+        options = "".join(f" {each}" for each in given)
+        quoted = "".join(f', "{each}"' for each in given)
+        return {**named, **command, "user": self.user, "options": options, "quoted": quoted}
 
     @property
     def clients(self) -> list[Way]:
         """The clients that can connect, each with its steps, complete."""
+        return [each for each in self._ways if each.login or each.token]
+
+    @property
+    def commands(self) -> list[Way]:
+        """The clients that can start the site as a command, with these steps alone."""
+        return [each._replace(login=[], token=[]) for each in self._ways if each.stdio]
+
+    @cached_property
+    def _ways(self) -> list[Way]:
         ways = []
         for client in CLIENTS:
             possible = client.login * self.has_login, client.token * bool(self.secret), client.stdio
@@ -138,9 +152,9 @@ class Connection:
                 [Step(where, _Text(code).substitute(self.values)) for where, code in steps]
                 for steps in possible
             )
-            if steps := login or token:
-                install = self._install(client, steps[0].code)
-                ways.append(Way(client, login, token, stdio, install))
+            steps = login or token
+            install = self._install(client, steps[0].code) if steps else ""
+            ways.append(Way(client, login, token, stdio, install))
         return ways
 
     def _install(self, client: Client, code: str) -> str:

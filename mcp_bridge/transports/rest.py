@@ -78,8 +78,8 @@ def problem(
 
 def not_allowed(methods: Sequence[str]) -> HttpResponse:
     """Return the problem of a request with another method."""
-    allowed = ", ".join(methods)
-    return problem("method_not_allowed", f"Send {allowed}.", {"Allow": allowed})
+    text = f"Send {' or '.join(methods)}."
+    return problem("method_not_allowed", text, {"Allow": ", ".join(methods)})
 
 
 def refuse(exception: Exception) -> HttpResponse:

@@ -295,3 +295,16 @@ def test_unnamed_site_is_called_by_its_host(url: str, name: str, settings: Any) 
         }
         text = browser.get(PAGE).content.decode()
         assert text.index("Most clients need none") < text.index("for a client that cannot log in")
+
+
+def test_command_prints_stdio_without_an_address(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+    out = StringIO()
+    call_command("mcp_connect", "cursor", "claude-code", user=user.username, stdout=out)
+    assert '"mcp_stdio", "--user", "ada"]' in out.getvalue()
+    assert "mcp_stdio --user ada\n" in out.getvalue()
+    assert "Authorization" not in out.getvalue()
+    call_command("mcp_connect", "cursor", "--user", "ada", "--settings", "a.b", stdout=out)
+    assert '"--user", "ada", "--settings", "a.b"]' in out.getvalue()
+    with pytest.raises(CommandError, match="Unknown user 'nobody'"):
+        call_command("mcp_connect", user="nobody")

@@ -464,3 +464,24 @@ def test_token_is_not_inherited_by_child_processes(
     session = serve("--token-env", "T", T=site[1][0])
     said = session.call("variable", name="T")["result"]["structuredContent"]
     assert said == {"result": ""}
+
+
+def test_legacy_client_is_recorded_by_its_name(
+    serve: Callable[..., Session], site: tuple[dict[str, str], list[str]]
+) -> None:
+    session = serve()
+    session.revision = "2025-11-25"
+    info = {"name": "Editor", "version": "7"}
+    session.send("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+    session.read()
+    session.call("variable", name="X")
+    assert session.end()[0] == 0
+    query = "SELECT client_name FROM mcp_bridge_toolcallrecord WHERE tool = 'variable' "
+    assert ("Editor",) in rows(site, query + "ORDER BY started_at")
+
+
+def test_site_without_public_tools_needs_a_caller(serve: Callable[..., Session]) -> None:
+    session = serve(DJANGO_SETTINGS_MODULE="tests.management.closed_settings")
+    status, out, err = session.end()
+    assert (status, out) == (1, b"")
+    assert "No tool is public: pass --user or --token-env." in err

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_bridge.conf import conf
+from mcp_bridge.management.base import named_user
 from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection
 
 
@@ -23,20 +24,31 @@ class Command(BaseCommand):
             "--login", action="store_true", help="Use a login in the client instead of a token."
         )
         parser.add_argument(
-            "--user", default="USER", help="The caller of clients that start the site by mcp_stdio."
+            "--user", help="The caller of clients that start the site as a command (mcp_stdio)."
         )
 
     def handle(
-        self, *, clients: Sequence[str], url: str | None, login: bool, user: str, **options: object
+        self,
+        *,
+        clients: Sequence[str],
+        url: str | None,
+        login: bool,
+        user: str | None,
+        **options: object,
     ) -> None:
         url = url or conf.RESOURCE
-        if not url:
+        if not url and user is None:
             raise CommandError(
                 "The address of the endpoint is unknown: pass --url, or set "
                 'MCP_BRIDGE["RESOURCE"], such as "https://example.com/mcp".'
             )
-        connection = Connection(url, "", True, user) if login else Connection(url, TOKEN, user=user)
-        known = {each.client.key: each for each in connection.clients}
+        if user is not None:
+            named_user(user)
+        more = {"user": user or "USER", "settings": str(options.get("settings") or "")}
+        secret = "" if login or not url else TOKEN
+        connection = Connection(url or "", secret, login, **more)
+        ways = connection.clients if url else connection.commands
+        known = {each.client.key: each for each in ways}
         if unknown := [name for name in clients if name not in known]:
             way = " with a login" if login else ""
             raise CommandError(
@@ -47,4 +59,4 @@ class Command(BaseCommand):
             for where, code in [*each.login, *each.token]:
                 self.stdout.write(f"{where}\n\n{code}\n\n")
             for where, code in each.stdio:
-                self.stdout.write(f"Or start the site as a command. {where}\n\n{code}\n\n")
+                self.stdout.write(f"To start the site as a command: {where}\n\n{code}\n\n")

@@ -12,6 +12,7 @@ from mcp_bridge.access.policy import LocalRequest
 from mcp_bridge.checks.urls import reachable
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
+from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, check_names, named_user
 from mcp_bridge.protocol import Request, Result, errors
 from mcp_bridge.transports.stdio import Handle, StdioServer, take_streams
@@ -50,6 +51,10 @@ class Command(TablesCommand):
 
         named = view.get_server()
         named.choose(toolset)
+        if not (user or token_env) and not (conf.allow_anonymous and named.snapshot.has_public):
+            raise CommandError("No tool is public: pass --user or --token-env.")
+        whom = user or ("the token" if token_env else "anonymous callers")
+        self.stderr.write(f"Serving MCP on standard input and output for {whom}.")
 
         async def serve() -> None:
             streams, handle = take_streams(), handler(view, make_request)
@@ -61,12 +66,21 @@ class Command(TablesCommand):
 def handler(view: MCPView, make_request: Callable[[], HttpRequest]) -> Handle:
     """Return a function that answers messages as a view answers those of requests."""
 
+    client = Client()
+
     async def handle(message: Request, stream: LoopStream | None) -> Result:
+        nonlocal client
         await in_thread()
         request = make_request()
         server = view.admit(request)
         context = view.get_context(request, message)
         vars(context)["stream"] = stream
+        if message.method == "initialize":
+            info = message.params.get("clientInfo")
+            client = Client(info=info if isinstance(info, dict) else {})
+        if not message.revision.modern:
+            # A legacy client describes itself once.
+            vars(context)["client"] = client
         return await server.handle(message, context)
 
     return handle

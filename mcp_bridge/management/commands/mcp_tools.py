@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
-from mcp_bridge.access.policy import visible
+from mcp_bridge.access.policy import context_for, may_discover, visible
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, check_names, named_user, why_missing
@@ -112,6 +112,10 @@ class Command(TablesCommand):
                 why = why_missing(tool.name, caller)
                 if why is not None:
                     self.stderr.write(f"{tool.name}: {why}")
+            if not may_discover(context_for(caller)):
+                name = conf.DISCOVERY_PERMISSION
+                text = f"{user} may not list tools: lacks {name} (DISCOVERY_PERMISSION)."
+                self.stderr.write(self.style.WARNING(text))
 
     def _list_candidates(self, discovered: Snapshot, json: bool) -> None:
         offered = discovered.candidates.values()
