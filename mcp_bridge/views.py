@@ -287,7 +287,11 @@ def endpoint_above(request: HttpRequest) -> MCPView | None:
     except Resolver404:
         return None
     kind = undecorated(found)
-    return None if kind is None else kind(**vars(found)["view_initkwargs"])
+    if kind is None:
+        return None
+    view = kind(**vars(found)["view_initkwargs"])
+    view.setup(request)
+    return view
 
 
 class _RESTView(BridgeView):

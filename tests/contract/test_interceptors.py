@@ -559,3 +559,27 @@ def test_slow_interceptor_is_logged_by_name(
     site("First")
     modern.list_tools()
     assert f"The interceptor {__name__}.First took" in caplog.text
+
+
+class Silencing:
+    """An interceptor that rejects notifications."""
+
+    def request(self, request: Any, context: Any) -> None:
+        if request.id is None:
+            SEEN.append(request.method)
+            raise RejectError("Not now.")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_rejected_notification_is_a_bad_request(
+    user: Any, site: Callable[..., None], version: str
+) -> None:
+    site("Silencing")
+    client = MCPClient(user=user)
+    body = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+    sent = {"MCP-Protocol-Version": version, "Mcp-Method": "notifications/initialized"}
+    response = client.send(body, sent)
+    assert (response.status_code, json.loads(response.content)["id"]) == (400, None)
+    assert SEEN == ["notifications/initialized"]
+    # A request passes.
+    assert client.call_tool("echo", {"word": "hi"})["isError"] is False

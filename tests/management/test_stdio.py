@@ -162,6 +162,7 @@ def test_official_client_lists_calls_and_gets_progress(
     assert reports == [1, 2, 3, 1, 2, 3]
 
 
+@pytest.mark.requirement("stdio.nothing-else")
 def test_output_of_the_site_goes_to_standard_error(serve: Callable[..., Session]) -> None:
     session = serve()
     assert session.call("shout", word="loud")["result"]["structuredContent"] == {"result": "loud"}
@@ -289,6 +290,7 @@ def test_blank_lines_and_half_a_line_are_ignored(serve: Callable[..., Session]) 
     assert (status, out) == (0, b"")
 
 
+@pytest.mark.requirement("stdio.lines")
 def test_thousand_lines_are_served_in_turn(serve: Callable[..., Session]) -> None:
     session = serve()
     lines = []
@@ -316,6 +318,7 @@ def test_eight_calls_run_at_once(serve: Callable[..., Session]) -> None:
     assert max(most) == 8
 
 
+@pytest.mark.requirement("stdio.cancelled")
 @pytest.mark.parametrize("tool", ["fill", "afill"])
 def test_cancelled_call_is_undone_and_not_answered(
     serve: Callable[..., Session], site: tuple[dict[str, str], list[str]], tool: str
@@ -339,6 +342,7 @@ def test_cancelled_call_is_undone_and_not_answered(
     assert rows(site, "SELECT * FROM auth_group WHERE name LIKE 'filled%'") == []
 
 
+@pytest.mark.requirement("stdio.ends")
 def test_sigterm_cancels_what_runs(
     serve: Callable[..., Session], site: tuple[dict[str, str], list[str]]
 ) -> None:
@@ -354,6 +358,7 @@ def test_sigterm_cancels_what_runs(
     assert found == [("cancelled",)]
 
 
+@pytest.mark.requirement("stdio.ends")
 def test_call_is_answered_after_the_end_of_input(serve: Callable[..., Session]) -> None:
     session = serve()
     session.send("tools/call", name="look", arguments={"number": 4, "seconds": 0.5})

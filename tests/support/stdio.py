@@ -45,7 +45,7 @@ def install() -> None:
 
 def answered(client: MCPClient, body: bytes) -> HttpResponse:
     """Return the response line to a message, as an HTTP response."""
-    view = view_of(None)
+    make_view = view_of(None)
 
     def make() -> LocalRequest:
         request = LocalRequest()
@@ -56,12 +56,12 @@ def answered(client: MCPClient, body: bytes) -> HttpResponse:
             request._force_auth_user = user  # type: ignore[attr-defined]
         return request
 
-    handle = handler(view, make)
+    handle = handler(make_view, make)
 
     async def in_place(message: Any) -> Any:
         return await handle(message, None)
 
-    info = view.get_server().server_info
+    info = make_view().get_server().server_info
     reply = drive(answer(body, in_place, server_info=info, assumed=client.revision))
     content = reply.body or b""
     response: Any = HttpResponse(content, status=reply.status, content_type="application/json")

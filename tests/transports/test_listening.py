@@ -128,6 +128,8 @@ def run(work: Callable[[], Any]) -> None:
     assert not listening._listeners
 
 
+@pytest.mark.requirement("subscriptions.acknowledged")
+@pytest.mark.requirement("meta.subscription")
 def test_changes_are_announced_after_the_acknowledgement(way: str) -> None:
     async def work() -> None:
         async with subscribed(way, id="a") as found:
@@ -171,6 +173,7 @@ def test_only_changes_that_the_caller_sees_are_announced(way: str, user: Any) ->
     run(work)
 
 
+@pytest.mark.requirement("subscriptions.asked")
 @pytest.mark.parametrize(
     "wanted",
     [
@@ -276,6 +279,7 @@ def end_both(token: Token, user: User) -> None:
     user.delete()
 
 
+@pytest.mark.requirement("subscriptions.result")
 @pytest.mark.parametrize("end", [end_token, end_user, end_both])
 def test_subscription_ends_with_its_credential(
     way: str, user: Any, end: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -112,6 +112,9 @@ def call(way: str, tool: str, token: object = "t", **arguments: Any) -> Streamed
     return streamed(way, *calling(tool, token, **arguments))
 
 
+@pytest.mark.requirement("progress.ends")
+@pytest.mark.requirement("progress.token")
+@pytest.mark.requirement("http.stream")
 @pytest.mark.parametrize("tool", ["steps", "asteps"])
 def test_progress_is_sent_before_the_result(way: str, tool: str) -> None:
     found = call(way, tool)
@@ -205,6 +208,7 @@ def test_heartbeat_leaves_the_reports_of_the_tool(way: str, settings: Any) -> No
     assert {each["message"] for each in found.progress} == {"step 1", "step 2", "step 3"}
 
 
+@pytest.mark.requirement("progress.rate")
 @pytest.mark.parametrize("tool", ["steps", "asteps"])
 def test_at_most_ten_reports_a_second_are_sent(way: str, tool: str) -> None:
     found = call(way, tool, of=300, wait=0.001)
@@ -212,6 +216,7 @@ def test_at_most_ten_reports_a_second_are_sent(way: str, tool: str) -> None:
     assert found.progress[-1]["progress"] == 300
 
 
+@pytest.mark.requirement("progress.grows")
 def test_value_that_does_not_grow_is_left_out(settings: Any, way: str) -> None:
     def back(context: Context) -> None:
         """Go back."""

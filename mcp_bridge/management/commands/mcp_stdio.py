@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
@@ -47,9 +48,8 @@ class Command(TablesCommand):
     ) -> None:
         if toolset is not None:
             check_names("toolset", [toolset], conf.toolsets)
-        view, make_request = view_of(toolset), request_maker(user, token_env)
-
-        named = view.get_server()
+        make_view, make_request = view_of(toolset), request_maker(user, token_env)
+        named = make_view().get_server()
         named.choose(toolset)
         if not (user or token_env) and not (conf.allow_anonymous and named.snapshot.has_public):
             raise CommandError("No tool is public: pass --user or --token-env.")
@@ -57,13 +57,13 @@ class Command(TablesCommand):
         self.stderr.write(f"Serving MCP on standard input and output for {whom}.")
 
         async def serve() -> None:
-            streams, handle = take_streams(), handler(view, make_request)
+            streams, handle = take_streams(), handler(make_view, make_request)
             await StdioServer(streams, handle, named.server_info).serve()
 
         asyncio.run(serve())
 
 
-def handler(view: MCPView, make_request: Callable[[], HttpRequest]) -> Handle:
+def handler(make_view: Callable[[], MCPView], make_request: Callable[[], HttpRequest]) -> Handle:
     """Return a function that answers messages as a view answers those of requests."""
 
     client = Client()
@@ -71,7 +71,8 @@ def handler(view: MCPView, make_request: Callable[[], HttpRequest]) -> Handle:
     async def handle(message: Request, stream: LoopStream | None) -> Result:
         nonlocal client
         await in_thread()
-        request = make_request()
+        request, view = make_request(), make_view()
+        view.setup(request)
         server = view.admit(request)
         context = view.get_context(request, message)
         vars(context)["stream"] = stream
@@ -86,14 +87,13 @@ def handler(view: MCPView, make_request: Callable[[], HttpRequest]) -> Handle:
     return handle
 
 
-def view_of(toolset: str | None) -> MCPView:
-    """Return the view of the site's URLconf for a toolset, or one of this package."""
+def view_of(toolset: str | None) -> Callable[[], MCPView]:
+    """Return what makes the view of the site's URLconf for a toolset, or one of this package."""
     for match in reachable().values():
         kind, given = match.func.view_class, match.func.view_initkwargs  # type: ignore[attr-defined]
         if given.get("toolset") == toolset:
-            found: MCPView = kind(**given)
-            return found
-    return MCPView(toolset=toolset)
+            return partial(kind, **given)
+    return partial(MCPView, toolset=toolset)
 
 
 def request_maker(user: str | None, token_env: str | None) -> Callable[[], HttpRequest]:
