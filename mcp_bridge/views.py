@@ -13,7 +13,6 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured, SuspiciousOperation
-from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import (
     Http404,
@@ -176,7 +175,8 @@ class MCPView(BridgeView):
         if len(body) > _LARGE:
             await places.in_thread()
         known = server
-        known.has_streams = self.has_streams and isinstance(request, ASGIRequest)
+        # Whether it has streams is seldom asked.
+        known.request = request if self.has_streams else None
         # Most requests do not ask for notifications, and are not streamed.
         is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
         stream = http.stream_for(request, self.view_is_async) if is_asked else None

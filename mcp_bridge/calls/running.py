@@ -71,16 +71,17 @@ class Running:
     None.
     """
 
-    __slots__ = ("_ends", "_part", "_raised", "_stream", "has_ended", "seconds", "task")
+    __slots__ = ("_ends", "_part", "_stream", "has_ended", "raised", "seconds", "task")
 
     def __init__(self, stream: Stream | None, seconds: float | None) -> None:
         self._stream = stream
         self.seconds = seconds
         self._ends = None if seconds is None else monotonic() + seconds
-        self._part = getattr(here, "part", None)
+        self._part = here.part
         # The task that awaits the tool, if that is a coroutine.
         self.task: asyncio.Task[Any] | None = None
-        self._raised: Cancelled | None = None
+        # What ``report`` has raised, in case the tool goes on.
+        self.raised: Cancelled | None = None
         self.has_ended = False
 
     @property
@@ -104,8 +105,8 @@ class Running:
         if self.has_ended:
             return
         if self.is_over:
-            self._raised = self.ending(Cancelled())
-            raise self._raised
+            self.raised = self.ending(Cancelled())
+            raise self.raised
         if self._stream is not None:
             text = str(message).encode("utf-8", "replace").decode()
             self._stream.report(done, total, text)
@@ -117,17 +118,6 @@ class Running:
         if self.is_over:
             return raised if isinstance(raised, Cancelled) else Cancelled()
         raise ToolExit(f"The tool raised {raised!r}.") from raised
-
-    def check(self) -> None:
-        """Raise what ``report`` has raised, in case the tool went on."""
-        if self._raised is not None:
-            raise self._raised
-
-    def end(self) -> None:
-        """Ignore later reports. Raises Cancelled as ``check`` does."""
-        self.has_ended = True
-        if self._raised is not None:
-            raise self._raised
 
 
 # Called with the size of a successful result and the databases about to be committed.
@@ -148,7 +138,7 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     """
     limit = call.tool.options.timeout
     seconds = conf.CALL_TIMEOUT if limit is None else limit
-    running = vars(call.context)["_running"] = Running(call.context.stream, seconds)
+    running = call.context.__dict__["_running"] = Running(call.context.stream, seconds)
     databases = _databases(call.tool, bool(call.context.client.capabilities), seconds is not None)
     if not call.tool.is_async:
         if not any(databases) and not any(map(is_in_transaction, connections.settings)):
@@ -197,9 +187,11 @@ def encode_result(call: ToolCall, value: object) -> Encoded:
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         # A lazy value may have reported progress.
-        running.check()
-        raise UnsendableResult from exception
-    running.end()
+        raise running.raised or UnsendableResult from exception
+    # Later reports are ignored.
+    running.has_ended = True
+    if running.raised is not None:
+        raise running.raised
     if having("result"):
         result = change_result(call, result)
         size = len(result.to_json(call.context.revision))
@@ -394,7 +386,7 @@ class CallTransactions(ExitStack):
         self._at_once = at_once
         self._on_first_query = set(later)
         # Errors from before the call that already force a rollback.
-        self._raised_before: dict[str, BaseException | None] = {}
+        self.raised_before: dict[str, BaseException | None] = {}
 
     def begin(self) -> None:
         """Begin the transactions that do not wait for a first query."""
@@ -417,7 +409,7 @@ class CallTransactions(ExitStack):
             limit = str(min(math.ceil(self._seconds * 1000), _LONGEST))
             with connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
-        self._raised_before[alias] = getattr(connection, "rollback_exc", None)
+        self.raised_before[alias] = getattr(connection, "rollback_exc", None)
 
     def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
         """Begin the transaction on the first query (Django, "Database instrumentation")."""
@@ -437,7 +429,7 @@ class CallTransactions(ExitStack):
         database error that the tool swallowed has rolled them back.
         """
         committed = []
-        for alias, before in self._raised_before.items():
+        for alias, before in self.raised_before.items():
             connection = connections[alias]
             raised = getattr(connection, "rollback_exc", None)
             if encoded.result.is_error:
@@ -461,5 +453,5 @@ class CallTransactions(ExitStack):
 
     def undo(self) -> None:
         """Mark all transactions for rollback."""
-        for alias in self._raised_before:
+        for alias in self.raised_before:
             transaction.set_rollback(True, using=alias)

@@ -38,9 +38,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Yielded by a coroutine to switch; no other code yields these.
 _THREAD: Final = object()
 _LOOP: Final = object()
-# ``here.part`` is the part of a coroutine, or the Cancellation, that runs in this thread, if any;
-# its ``client_has_gone`` says if it is cancelled.
-here: Final = threading.local()
+
+
+class _Here(threading.local):
+    """
+    What runs in this thread: the part of a coroutine, or a Cancellation, if any.
+
+    Its ``client_has_gone`` says if it is cancelled.
+    """
+
+    part: _Part[Any] | Cancellation | None = None
+
+
+here: Final = _Here()
 
 # The kind of caller (user, credential, address) and its key.
 Caller: TypeAlias = tuple[str, str]
@@ -74,8 +84,7 @@ def on_loop() -> Generator[object, None, None]:
 
 def check_cancelled() -> None:
     """Raise CancelledError, in a thread, if the client has disconnected."""
-    part: _Part[Any] | Cancellation | None = getattr(here, "part", None)
-    if part is not None and part.client_has_gone:
+    if here.part is not None and here.part.client_has_gone:
         raise asyncio.CancelledError
 
 
@@ -99,7 +108,7 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as ended:
         return cast(T, ended.value)
     # Later parts in the thread run in this one.
-    return async_to_sync(_alternate)(work, getattr(here, "part", None))
+    return async_to_sync(_alternate)(work, here.part)
 
 
 @coroutine
@@ -242,7 +251,7 @@ class _Part(Generic[T]):
         if self._has_begun:
             return
         self._has_begun = True
-        before, here.part = getattr(here, "part", None), self
+        before, here.part = here.part, self
         try:
             wanted = self._work.send(None)
             while wanted is not _LOOP:

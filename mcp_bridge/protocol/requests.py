@@ -7,6 +7,7 @@ checks is the specification's: the envelope in ``params._meta``, the headers, th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -64,8 +65,9 @@ class Request:
     @property
     def progress_token(self) -> RequestId | None:
         """The token under which the client wants to receive progress (MCP, "Progress")."""
-        token = self.meta.get("progressToken")
-        return token if _is_id(token) else None
+        with suppress(InvalidRequestError):
+            return read_id({"id": self.meta.get("progressToken")})
+        return None
 
 
 def read_message(
@@ -113,13 +115,6 @@ def _has_envelope(message: object) -> bool:
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
-def _is_id(value: object) -> bool:
-    """Return whether a value is a string or integer of bounded length."""
-    if isinstance(value, str):
-        return len(value) <= MAX_ID_LENGTH
-    return type(value) is int and -MAX_ID <= value < MAX_ID
-
-
 def read_id(message: object) -> RequestId | None:
     """Return the id of a message, or None if it has none. Raises InvalidRequestError."""
     if not isinstance(message, dict):
@@ -131,7 +126,9 @@ def read_id(message: object) -> RequestId | None:
     if "id" not in message:
         return None
     request_id: RequestId = message["id"]
-    if _is_id(request_id):
+    if isinstance(request_id, str) and len(request_id) <= MAX_ID_LENGTH:
+        return request_id
+    if type(request_id) is int and -MAX_ID <= request_id < MAX_ID:
         return request_id
     raise InvalidRequestError(
         f"Invalid request: the id must be a string of at most {MAX_ID_LENGTH} characters or a "

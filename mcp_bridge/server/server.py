@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
 from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, may_discover, opened_by
@@ -84,7 +86,8 @@ class MCPServer(Endpoint):
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
-    has_streams = False
+    # The request, if its view has streams.
+    request: HttpRequest | None = None
     server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES
 
     def __init__(
@@ -103,6 +106,11 @@ class MCPServer(Endpoint):
                     for name, each in conf.server_info.items()
                 }
                 break
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether a response may last as long as its client wants."""
+        return isinstance(self.request, ASGIRequest)
 
     def choose(self, toolset: str | None) -> bool:
         """

@@ -48,13 +48,12 @@ async def read_body(receive: Receive, declared: int, limit: int) -> tuple[bytes,
 async def send_reply(send: Send, reply: Reply) -> None:
     """Send a reply, which must not be cached."""
     body = reply.body or b""
-    headers = [(b"Cache-Control", b"no-store")]
-    if reply.events is None:
-        headers.append((b"Content-Length", b"%d" % len(body)))
+    if reply.events is not None:
+        headers = [(b"Cache-Control", b"no-store"), (b"Content-Type", b"text/event-stream")]
+    else:
+        headers = [(b"Cache-Control", b"no-store"), (b"Content-Length", b"%d" % len(body))]
     if reply.body is not None:
         headers.append((b"Content-Type", b"application/json"))
-    if reply.events is not None:
-        headers.append((b"Content-Type", b"text/event-stream"))
     for name, value in reply.headers.items():
         headers.append((name.encode("ascii"), value.encode("latin-1")))
     await send({"type": "http.response.start", "status": int(reply.status), "headers": headers})
