@@ -74,8 +74,8 @@ def pytest_configure() -> None:
 
     On SQLite only: other databases need the tables of users first, to which those refer.
     MCP_BRIDGE_TEST_WRITE sets another default of AUDIT["WRITE"], with which all tests pass too.
-    WAY="asgi", "lane" or "stdio" sends the test clients to the asynchronous view, the direct lane
-    or the handler of mcp_stdio.
+    WAY="asgi", "lane", "stdio" or "rest" sends the test clients to the asynchronous view, the
+    direct lane, the handler of mcp_stdio or the addresses of REST.
     Passwords and client secrets are hashed with MD5, because Django's hasher is deliberately slow.
     The sources in the settings are the newsroom's: all other tests start with the default ones.
     gRPC's library logs only errors, and not that a server has ended.
@@ -98,6 +98,10 @@ def pytest_configure() -> None:
         from tests.support.stdio import install as install_stdio
 
         install_stdio()
+    if os.environ.get("WAY") == "rest":
+        from tests.support.rest import install as install_rest
+
+        install_rest()
     if os.environ.get("WAY") == "asgi":
         from mcp_bridge.testing import serving
 
@@ -117,6 +121,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip("It is about what the direct lane does not have."))
         if os.environ.get("WAY") == "stdio" and item.get_closest_marker("off_stdio"):
             item.add_marker(pytest.mark.skip("It is about addresses or headers of HTTP."))
+        if os.environ.get("WAY") == "rest" and item.get_closest_marker("off_rest"):
+            item.add_marker(pytest.mark.skip("It is about JSON-RPC, or REST says it differently."))
         is_marked = item.get_closest_marker("django_db") is not None
         if not is_marked and uses_database(item.path):
             # A fixture requested at run time would be too late: pytest-django creates only the

@@ -32,6 +32,7 @@ from tests.support.serving import set_tool
 from tests.support.values import dumps
 
 
+@pytest.mark.off_rest
 @pytest.mark.off_stdio
 def test_calls_are_recorded(client: CheckedClient, user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}

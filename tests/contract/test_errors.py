@@ -46,6 +46,7 @@ def reference_in(text: str) -> str:
     return found[1]
 
 
+@pytest.mark.off_rest
 @pytest.mark.parametrize(
     ("exception", "text"),
     [
@@ -86,6 +87,7 @@ def test_texts_for_callers_reach_the_model(
     assert modern.response.status_code == 200
 
 
+@pytest.mark.off_rest
 def test_failure_is_a_result_in_every_revision(client: CheckedClient) -> None:
     result = client.call_tool("fail", {"how": "tool"})
     assert (result["isError"], text_of(result)) == (True, "Say please.")
@@ -117,6 +119,7 @@ UNEXPECTED = [
 ]
 
 
+@pytest.mark.off_rest
 @pytest.mark.requirement("tools.outputs-sanitised")
 @pytest.mark.parametrize("exception", UNEXPECTED, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])

@@ -219,6 +219,7 @@ class Secrets:
         return result
 
 
+@pytest.mark.off_rest
 @pytest.mark.parametrize("tool", [write, awrite])
 def test_rejected_result_undoes_what_was_written(
     client: CheckedClient, tool: Any, site: Callable[..., None]
@@ -249,6 +250,7 @@ class Rejecting:
         yield call
 
 
+@pytest.mark.off_rest
 @pytest.mark.parametrize("word", ["hi", "hidden cause"])
 def test_rejection_is_answered_with_its_text(
     client: CheckedClient, word: str, site: Callable[..., None]
@@ -358,6 +360,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.off_rest
 @pytest.mark.parametrize("tool", ["echo", "aecho"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faulty_interceptor_fails_its_call_alone(
@@ -433,6 +436,7 @@ class Scoped(BaseAuthentication):
         return get_user_model().objects.get(), SimpleNamespace(scope="films")
 
 
+@pytest.mark.off_rest
 @pytest.mark.off_stdio
 def test_scopes_are_checked_before_an_answer(
     user: Any, site: Callable[..., None], settings: Any
@@ -505,6 +509,7 @@ def test_approver_sees_what_will_run(modern: CheckedClient, site: Callable[..., 
     assert json.loads(PendingCall.objects.get().arguments) == {"word": "hi!"}
 
 
+@pytest.mark.off_rest
 def test_recursion_ends_with_an_error(modern: CheckedClient, site: Callable[..., None]) -> None:
     site("Faulty")
     with pytest.raises(MCPError) as failed:

@@ -106,6 +106,7 @@ def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str],
     )
 
 
+@pytest.mark.off_rest
 @pytest.mark.requirement("tools.access", "tools.list")
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "inactive"])
 def test_list_and_call_agree_for_every_user(kind: str, revision: str) -> None:
@@ -122,6 +123,7 @@ def test_list_and_call_agree_for_every_user(kind: str, revision: str) -> None:
             assert answer(client, name) == unknown
 
 
+@pytest.mark.off_rest
 def test_inactive_users_credentials_are_refused() -> None:
     powerful = get_user_model().objects.create_superuser("powerful", is_active=False)
     for user in (make_user("inactive"), powerful):

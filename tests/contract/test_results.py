@@ -258,6 +258,7 @@ def test_subclass_result_is_limited_to_the_hint(modern: CheckedClient, settings:
     assert b"SECRET-MARKER" not in modern.response.content
 
 
+@pytest.mark.off_rest
 def test_details_of_an_invalid_result_are_only_logged(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,6 +281,7 @@ def test_oversized_result_is_an_error_naming_the_limit(
     assert len(client.response.content) < 4200
 
 
+@pytest.mark.off_rest
 def test_structured_content_can_be_a_value(client: CheckedClient, settings: Any) -> None:
     def give() -> CallToolResult:
         """Give a value."""
@@ -304,6 +306,7 @@ def test_structured_content_is_always_readable_as_a_value() -> None:
     assert CallToolResult().structured_content is None
 
 
+@pytest.mark.off_rest
 def test_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
     def pose() -> CallToolResult:
         """Say to be another server."""

@@ -138,6 +138,7 @@ def allowed(client: MCPClient, tool: str = "write", most: int = 30) -> int:
     return most
 
 
+@pytest.mark.off_rest
 @pytest.mark.requirement("tools.rate")
 def test_rate_limited_model_is_told_when_to_retry(
     client: CheckedClient, limit: Callable[..., None]
@@ -314,6 +315,7 @@ def test_throttle_without_wait_returns_only_the_rate(
     assert throttling.RETRY_KEY not in refused.get("_meta", {})
 
 
+@pytest.mark.off_rest
 @pytest.mark.parametrize("rule", ["open", "closed"])
 def test_error_in_a_throttle_class_refuses_the_call(
     rule: str, modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
@@ -394,6 +396,7 @@ def test_concurrent_threads_are_counted_exactly(limit: Callable[..., None]) -> N
     assert (counted.count(True), counted.count(False)) == (100, 220)
 
 
+@pytest.mark.off_rest
 def test_missing_rate_refuses_the_call(modern: CheckedClient, limit: Callable[..., None]) -> None:
     limit(throttle="seldom")
     with pytest.raises(MCPError, match="-32603"):
