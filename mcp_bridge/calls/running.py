@@ -80,7 +80,7 @@ class Running:
         self._part = here.part
         # The task that awaits the tool, if that is a coroutine.
         self.task: asyncio.Task[Any] | None = None
-        # What ``report`` has raised, in case the tool goes on.
+        # The exception of ``report``, in case the tool goes on.
         self.raised: Cancelled | None = None
         self.has_ended = False
 

@@ -42,7 +42,7 @@ _LOOP: Final = object()
 
 class _Here(threading.local):
     """
-    What runs in this thread: the part of a coroutine, or a Cancellation, if any.
+    The work in this thread: the part of a coroutine, or a Cancellation, if any.
 
     Its ``client_has_gone`` says if it is cancelled.
     """
