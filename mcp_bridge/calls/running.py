@@ -269,7 +269,8 @@ async def _awaited(value: Any, running: Running | None) -> Any:
     limit = None
     if running is not None:
         running.task = asyncio.current_task()
-        limit = None if running.seconds is None else asyncio.timeout(running.seconds)
+        if running.seconds is not None:
+            limit = asyncio.timeout(running.seconds)
     try:
         if limit is None:
             return await _value_of(value)
@@ -386,7 +387,7 @@ class CallTransactions(ExitStack):
         self._at_once = at_once
         self._on_first_query = set(later)
         # Errors from before the call that already force a rollback.
-        self.raised_before: dict[str, BaseException | None] = {}
+        self._raised_before: dict[str, BaseException | None] = {}
 
     def begin(self) -> None:
         """Begin the transactions that do not wait for a first query."""
@@ -409,7 +410,7 @@ class CallTransactions(ExitStack):
             limit = str(min(math.ceil(self._seconds * 1000), _LONGEST))
             with connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
-        self.raised_before[alias] = getattr(connection, "rollback_exc", None)
+        self._raised_before[alias] = getattr(connection, "rollback_exc", None)
 
     def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
         """Begin the transaction on the first query (Django, "Database instrumentation")."""
@@ -429,7 +430,7 @@ class CallTransactions(ExitStack):
         database error that the tool swallowed has rolled them back.
         """
         committed = []
-        for alias, before in self.raised_before.items():
+        for alias, before in self._raised_before.items():
             connection = connections[alias]
             raised = getattr(connection, "rollback_exc", None)
             if encoded.result.is_error:
@@ -453,5 +454,5 @@ class CallTransactions(ExitStack):
 
     def undo(self) -> None:
         """Mark all transactions for rollback."""
-        for alias in self.raised_before:
+        for alias in self._raised_before:
             transaction.set_rollback(True, using=alias)

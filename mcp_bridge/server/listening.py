@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Final
 
 from django.db import Error, close_old_connections
@@ -157,7 +157,7 @@ def _poll() -> None:
     """Check the listeners once a second, as long as there are any."""
     global _poller
     while True:
-        threading.Event().wait(INTERVAL)
+        sleep(INTERVAL)
         with _lock:
             listeners = [*_listeners]
             if not listeners:

@@ -65,6 +65,9 @@ class Stream(ABC):
         # Progress that exceeds the rate, and the times of the latest that did not.
         self._held: float | None = None
         self._times: deque[float] = deque(maxlen=MOST_A_SECOND)
+        self._steps = self.steps()
+        # The event that was read to know whether there are any.
+        self._first: bytes | None = None
 
     @abstractmethod
     def wake(self) -> None: ...
@@ -110,6 +113,17 @@ class Stream(ABC):
         """Send the reply; nothing is sent after it."""
         self.reply = reply
         self.wake()
+
+    def close(self) -> None:
+        """Cancel the request, unless it has ended; servers and Django close responses so."""
+        self.cancel()
+
+    def _begun(self) -> Reply:
+        """Return the reply if it came before any event, else one with the events."""
+        if self._first is None:
+            assert self.reply is not None
+            return self.reply
+        return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
 
     def steps(self) -> Iterator[bytes | float]:
         """
@@ -195,8 +209,6 @@ class ThreadStream(Stream):
         super().__init__()
         self._more = threading.Event()
         self._work = places.Cancellation()
-        self._steps = self.steps()
-        self._first: bytes | None = None
 
     def wake(self) -> None:
         self._more.set()
@@ -211,10 +223,7 @@ class ThreadStream(Stream):
         else:
             in_pool(partial(self._run, work))
         self._first = next(self, None)
-        if self._first is None:
-            assert self.reply is not None
-            return self.reply
-        return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
+        return self._begun()
 
     def _run(self, work: Coroutine[Any, Any, Reply]) -> None:
         reply = Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -241,10 +250,6 @@ class ThreadStream(Stream):
             self._more.clear()
         raise StopIteration
 
-    def close(self) -> None:
-        """Cancel the call, unless it has ended. Servers call it when the client has gone."""
-        self.cancel()
-
 
 class LoopStream(Stream):
     """
@@ -261,19 +266,20 @@ class LoopStream(Stream):
         self._frame = frame
         self._loop: asyncio.AbstractEventLoop
         self._more = asyncio.Event()
-        self._steps = self.steps()
-        self._first: bytes | None = None
         self._work: asyncio.Task[None] | None = None
         self._may_release = False
 
     def wake(self) -> None:
-        # The loop may have stopped while a thread still runs.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._more.set)
+        self._soon(self._more.set)
 
     def cancel(self) -> None:
         if self._work is not None:
-            self._loop.call_soon_threadsafe(self._work.cancel)
+            self._soon(self._work.cancel)
+
+    def _soon(self, function: Callable[[], object]) -> None:
+        # The loop may have stopped while a thread still runs.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
 
     async def answer(
         self, work: Coroutine[Any, Any, Reply], slot: places.RequestSlot | None = None
@@ -293,10 +299,7 @@ class LoopStream(Stream):
         except asyncio.CancelledError:
             await self.aclose()
             raise
-        if self._first is None:
-            assert self.reply is not None
-            return self.reply
-        return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
+        return self._begun()
 
     async def _run(self, work: Coroutine[Any, Any, Reply], slot: places.RequestSlot | None) -> None:
         reply = Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -340,10 +343,6 @@ class LoopStream(Stream):
                     await self._more.wait()
             self._more.clear()
         return None
-
-    def close(self) -> None:
-        """Cancel the call, unless it has ended; from any thread, as Django closes responses."""
-        self.cancel()
 
     async def aclose(self) -> None:
         """Cancel the call, unless it has ended, and wait for its end."""

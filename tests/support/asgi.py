@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from asgiref.testing import ApplicationCommunicator
@@ -18,8 +18,12 @@ def scope_of(tool: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
     client = MCPClient()
     message = client.message("tools/call", name=tool, arguments=arguments)
     sent = {"Host": "testserver", "Content-Type": "application/json", **client.mirrored(message)}
-    headers = [(name.lower().encode(), value.encode()) for name, value in sent.items()]
-    return scope_with(headers), dumps(message)
+    return scope_for(sent), dumps(message)
+
+
+def scope_for(headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the scope of a POST to the endpoint with these headers."""
+    return scope_with([(name.lower().encode(), headers[name].encode()) for name in headers])
 
 
 def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.asgi import get_asgi_application
 
 from mcp_bridge.testing import MCPClient
-from tests.support.asgi import Exchange, scope_with
+from tests.support.asgi import Exchange, scope_for
 from tests.support.values import dumps
 
 WAYS = ("wsgi", "asgi", "lane")
@@ -98,7 +98,7 @@ def application(way: str) -> Any:
 
 
 async def _over_asgi(way: str, headers: dict[str, str], body: bytes) -> Streamed:
-    scope = scope_with([(each.lower().encode(), headers[each].encode()) for each in headers])
+    scope = scope_for(headers)
     times: list[float] = []
 
     class Timed(Exchange):

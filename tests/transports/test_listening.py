@@ -26,7 +26,7 @@ from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import AsyncMCPView
-from tests.support.asgi import Exchange, scope_with
+from tests.support.asgi import Exchange, scope_for
 from tests.support.serving import set_tool
 from tests.support.streaming import application
 from tests.support.values import dumps
@@ -103,7 +103,7 @@ def request_of(
         **client.mirrored(message),
         **headers,
     }
-    return scope_with([(key.lower().encode(), sent[key].encode()) for key in sent]), dumps(message)
+    return scope_for(sent), dumps(message)
 
 
 @asynccontextmanager
@@ -229,9 +229,7 @@ def test_capability_is_advertised_to_modern_clients(way: str) -> None:
             message = client.message(method, **params)
             sent = {"Host": "testserver", "Content-Type": "application/json"}
             sent |= client.mirrored(message)
-            return scope_with([(k.lower().encode(), sent[k].encode()) for k in sent]), dumps(
-                message
-            )
+            return scope_for(sent), dumps(message)
 
         found = await Exchange(*await sync_to_async(make)()).run(application(way))
         return json.loads(found.body)["result"]["capabilities"]

@@ -24,7 +24,7 @@ from mcp_bridge.server.perform import call_named
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.signals import tool_call_finished
 from mcp_bridge.testing.serving import serve
-from tests.support.asgi import Exchange, scope_with
+from tests.support.asgi import Exchange, scope_for
 from tests.support.recording import record
 from tests.support.streaming import WAYS, Streamed, application, calling, streamed
 from tests.support.values import dumps
@@ -326,7 +326,7 @@ async def leave_asgi(way: str, headers: dict[str, str], body: bytes, after: int)
             if len(self.sent) > after:
                 gone.set()
 
-    scope = scope_with([(each.lower().encode(), headers[each].encode()) for each in headers])
+    scope = scope_for(headers)
     await Leaving(scope, body).run(application(way))
 
 
@@ -467,10 +467,9 @@ def test_slot_of_a_stream_is_returned(settings: Any, tool: str) -> None:
     async def main() -> None:
         for name in (tool, "nothing", tool, "nothing", tool):
             headers, body = calling(name)
-            scope = scope_with(
-                [(each.lower().encode(), headers[each].encode()) for each in headers]
+            found = await asyncio.wait_for(
+                Exchange(scope_for(headers), body).run(application("asgi")), 5
             )
-            found = await asyncio.wait_for(Exchange(scope, body).run(application("asgi")), 5)
             assert found.status == 200
 
     asyncio.run(main())

@@ -18,7 +18,7 @@ from testproject.newsroom.procedures.access import may
 procedures = RpcNamespace()
 
 FEED = "wire-gateway.newsroom.internal:8443"
-BODY = "The agency has sent this story, and nobody has read it yet."
+BODY = "A story of the news agency. It has not been edited."
 
 
 class Imported(TypedDict):
