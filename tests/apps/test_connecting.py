@@ -308,3 +308,11 @@ def test_command_prints_stdio_without_an_address(user: Any, settings: Any) -> No
     assert '"--user", "ada", "--settings", "a.b"]' in out.getvalue()
     with pytest.raises(CommandError, match="Unknown user 'nobody'"):
         call_command("mcp_connect", user="nobody")
+
+
+def test_command_prints_the_login_of_an_oauth_site(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"AUTHORIZATION_SERVERS": ["https://auth.example.com"]}
+    out = StringIO()
+    call_command("mcp_connect", "claude-code", url=URL, stdout=out)
+    assert "claude mcp login" in out.getvalue()
+    assert "Authorization: Bearer TOKEN" in out.getvalue()

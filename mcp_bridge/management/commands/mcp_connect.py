@@ -45,8 +45,8 @@ class Command(BaseCommand):
         if user is not None:
             named_user(user)
         more = {"user": user or "USER", "settings": str(options.get("settings") or "")}
-        secret = "" if login or not url else TOKEN
-        connection = Connection(url or "", secret, login, **more)
+        has_login = login or bool(conf.AUTHORIZATION_SERVERS)
+        connection = Connection(url or "", "" if login else TOKEN, has_login, **more)
         ways = connection.clients if url else connection.commands
         known = {each.client.key: each for each in ways}
         if unknown := [name for name in clients if name not in known]:
