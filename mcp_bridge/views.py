@@ -396,9 +396,8 @@ class ToolCallView(_RESTView):
     http_method_names = ["post"]
 
     async def respond(self, request: HttpRequest, **named: str) -> HttpResponseBase:
-        server = self.admit(request)
-        http.check_media(request)
-        body = http.read_body(request)
+        assert self.endpoint is not None
+        server, body = self.endpoint.open(request)
         call = rest.read_call(body, named["name"])
         if call is not None:
             context = self.get_context(request, call)

@@ -574,3 +574,21 @@ def test_query_with_many_parameters_is_a_bad_request(settings: Any) -> None:
     serve(settings, say, public=True)
     response = APIClient().get("/mcp/tools/list?" + "&".join(f"a{n}=1" for n in range(1001)))
     assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
+
+
+class Closed(MCPView):
+    """An endpoint that refuses bodies."""
+
+    def open(self, request: Any, server: Any = None) -> Any:
+        raise ForbiddenError("No bodies.")
+
+
+def test_own_open_applies_to_calls(settings: Any) -> None:
+    def say() -> str:
+        """Say."""
+        return "said"
+
+    serve(settings, say, public=True)
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("mcp", Closed.as_view()))
+    clear_url_caches()
+    assert APIClient().post("/mcp/tools/say", {}, format="json").status_code == 403
