@@ -117,7 +117,7 @@ class MCPClient:
 
     def messages(self) -> list[Any]:
         """Return the JSON of the last response: one message or batch, or those of its events."""
-        if not self.response.streaming:
+        if self.response.headers.get("Content-Type") != "text/event-stream":
             return [json.loads(self._body)]
         lines = self._body.splitlines()
         return [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]

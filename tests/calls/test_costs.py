@@ -128,9 +128,10 @@ def cost(client: CheckedClient, value: Any) -> tuple[float, dict[str, Any]]:
 def affordable(client: CheckedClient, value: Any, harmless: Any) -> dict[str, Any]:
     """Return the result of a call that takes no more than some times what a harmless one takes."""
     spent, _ = cost(client, harmless)
-    more, result = cost(client, value)
-    assert more < 8 * spent + 1
-    return result
+    # The least of several: other threads and the garbage collector take processor time too.
+    found = [cost(client, value) for _ in range(3)]
+    assert min(more for more, _ in found) < 8 * spent + 1
+    return found[0][1]
 
 
 HASHED: list[Any] = [

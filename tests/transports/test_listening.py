@@ -213,6 +213,7 @@ def test_large_filter_is_refused(way: str) -> None:
     assert refusal(way, {"x": "y" * 1024 * 1024}) == (413, -32600)
 
 
+@pytest.mark.off_lane
 def test_subscriptions_exist_only_where_they_are_served(settings: Any, user: Any) -> None:
     serve(settings, add, public=True)
     client = MCPClient(user=user)

@@ -264,6 +264,7 @@ def test_call_keeps_its_caller_and_language(settings: Any) -> None:
     assert thread is not threading.current_thread()
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize("after", [0, 3])
 @pytest.mark.parametrize("tool", ["writing", "awriting"])
 @pytest.mark.parametrize("way", WAYS)
@@ -370,6 +371,7 @@ def test_events_pass_synchronous_middleware(settings: Any, tool: str) -> None:
     assert all(each > 0.1 for each in pauses)
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize(("way", "asynchronous"), [("wsgi", True), ("asgi", False)])
 @pytest.mark.parametrize("tool", ["steps", "asteps"])
 def test_view_that_does_not_fit_answers_with_json(
@@ -507,6 +509,7 @@ def lazy(context: Context) -> dict[str, Any]:
     return {"values": values()}
 
 
+@pytest.mark.off_lane
 @pytest.mark.parametrize("tool", [in_pool, in_sync_to_async, returning_a_coroutine, lazy])
 def test_cancellation_reaches_any_thread(
     way: str, settings: Any, tool: Callable[..., object]
@@ -523,6 +526,7 @@ def test_cancellation_reaches_any_thread(
     assert not Group.objects.exists()
 
 
+@pytest.mark.off_lane
 def test_transaction_of_an_async_test_is_used(settings: Any) -> None:
     async def main() -> Any:
         client = AsyncClient()
