@@ -23,7 +23,7 @@ THEME.add(
             *("prompts/list", "prompts/get", "resources/list", "resources/read", "roots/list"),
             *("resources/templates/list", "resources/subscribe", "completion/complete"),
             *("logging/setLevel", "sampling/createMessage", "elicitation/create", "tasks/get"),
-            *("tasks/list", "subscriptions/listen", "notifications/initialized", "x" * 3000),
+            *("tasks/list", "notifications/initialized", "x" * 3000),
             *("tools/call?x=1", "tools/call#x", "<script>", "%00", "' OR 1=1 --", "null", "1"),
         )
     },
@@ -46,9 +46,20 @@ THEME.add(
     {LEGACY: NOT_FOUND[LEGACY]},
     {"server/discover in the legacy era": method("server/discover")},
 )
+# Only under ASGI are there streams.
+NO_FILTER = Refused(-32602, status=200, message="Invalid params: notifications must be .*")
+THEME.add(
+    {MODERN: Either((NOT_FOUND[MODERN], NO_FILTER)), LEGACY: NOT_FOUND[LEGACY]},
+    {"subscriptions without a filter": method("subscriptions/listen")},
+)
 THEME.add({LEGACY: Answered(runs=0)}, {"ping with params": method("ping", x=[1], _meta={})})
 THEME.add(
-    {MODERN: Answered(runs=0, check=lambda found: found["capabilities"]["tools"] == {})},
+    {
+        MODERN: Answered(
+            runs=0,
+            check=lambda found: found["capabilities"]["tools"] in ({}, {"listChanged": True}),
+        )
+    },
     {
         "server/discover with params": method("server/discover", cursor=1, name=[]),
         "server/discover by a name": (method("server/discover"), header("Mcp-Name", "echo")),
