@@ -174,6 +174,9 @@ class Conf:
     MAX_RESULT_BYTES: Annotated[int, Ge(1)] = _key(5 * 1024 * 1024)
     CALL_TIMEOUT: Annotated[float, Gt(0)] | None = _key(None)
     PROGRESS_HEARTBEAT: Annotated[float, Gt(0)] | None = _key(10)
+    REMOTE_SECRET_KEYS: Sequence[str] = _key([])
+    REMOTE_ALLOWED_HOSTS: Sequence[Annotated[str, Field(pattern=r"^.+:[0-9]+$")]] = _key([])
+    REMOTE_TOKEN_FOR: str | None = _key(None)
     MAX_CONCURRENT_CALLS: Annotated[int, Ge(1)] | None = _key(20)
     MAX_PROCESS_CALLS: Annotated[int, Ge(1)] | None = _key(80)
     MAX_PROCESS_REQUESTS: Annotated[int, Ge(1)] | None = _key(10)
@@ -190,14 +193,16 @@ class Conf:
 
     @cached_property
     def sources(self) -> Mapping[str, JSONObject]:
-        """The default sources and those of SOURCES, except those set to None."""
+        """The sources of the app and of others (``mcp_sources``), and those of SOURCES, if set."""
         given = self.SOURCES if isinstance(self.SOURCES, Mapping) else {}
+        of_apps = (getattr(each, "mcp_sources", {}) for each in apps.get_app_configs())
+        known = dict(DEFAULT_SOURCES)
+        for each in of_apps:
+            known |= each
         # An entry with only OPTIONS keeps the default BACKEND.
         return {
-            alias: {**DEFAULT_SOURCES.get(alias, {}), **entry}
-            if isinstance(entry, Mapping)
-            else entry
-            for alias, entry in {**DEFAULT_SOURCES, **given}.items()
+            alias: {**known.get(alias, {}), **entry} if isinstance(entry, Mapping) else entry
+            for alias, entry in {**known, **given}.items()
             if entry is not None
         }
 

@@ -28,7 +28,8 @@ tool_call_started = RobustSignal()
 
 # A started call ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.models.outcomes; the
 # code is "" on success); ``duration`` in seconds; ``reference`` of an error, as in the log;
-# ``result_bytes``, or None without a result.
+# ``result_bytes``, or None without a result; ``upstream``, the short name of the remote server that
+# the call reached, and ``upstream_status``, the class of its HTTP status, or "" for both.
 tool_call_finished = RobustSignal()
 
 # A call was refused before the tool ran. ``error_code`` (mcp_bridge.models.outcomes); ``name`` as

@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "mcp_bridge.tokens",
     "oauth2_provider",
     "mcp_bridge.oauth",
+    "mcp_bridge.remote",
     "mcp_bridge.ext.grpc",
     "mcp_bridge.ext.openapi",
     "testproject.newsroom",

@@ -14,5 +14,6 @@ pages = [
     path("moderation/", moderation.urls),
     path("api/", include(router.urls)),
     path("mcp/tokens/", include("mcp_bridge.tokens.urls")),
+    path("mcp/remote/", include("mcp_bridge.remote.urls")),
 ]
 urlpatterns = [*pages, path("rpc", server.view), path("", include("mcp_bridge.urls"))]

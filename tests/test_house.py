@@ -40,28 +40,29 @@ TOP = {
 # The limit of lines of code for each subpackage: a commit that raises one lowers another.
 ROOMS: dict[str, int] = {
     "access": 758,
-    "admin": 2_691,
-    "calls": 1_079,
+    "admin": 2_694,
+    "calls": 1_074,
     "checks": 746,
-    "concurrency": 313,
+    "concurrency": 311,
     "confirmation": 528,
-    "ext": 2_493,
-    "features": 464,
+    "ext": 2_488,
+    "features": 463,
     "management": 1_319,
-    "models": 345,
+    "models": 349,
     "oauth": 1_116,
-    "outbound": 229,
-    "protocol": 920,
-    "records": 953,
-    "registry": 897,
+    "outbound": 317,
+    "protocol": 934,
+    "records": 958,
+    "registry": 900,
+    "remote": 2_190,
     "schemas": 2_927,
-    "server": 767,
+    "server": 756,
     "sources": 3_059,
     "templatetags": 37,
     "testing": 185,
     "tokens": 631,
-    "top": 697,
-    "transports": 758,
+    "top": 700,
+    "transports": 764,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -71,14 +72,15 @@ INSIDE: dict[str, set[str]] = {
     },
     "management": {"commands"},
     "oauth": {"management", "management/commands", "migrations"},
+    "remote": {"management", "management/commands", "migrations"},
     "schemas": {"django"},
     "sources": {"in_process", "ninja", "operations", "rest_framework"},
     "tokens": {"management", "management/commands", "migrations"},
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 33_840
-MOST_LINES_OF_CORE = 30_480
+MOST_LINES = 37_030
+MOST_LINES_OF_CORE = 33_670
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
@@ -116,12 +118,17 @@ PUBLIC = {
     ],
     "mcp_bridge.protocol.content": [
         *("AudioContent", "CallToolResult", "ContentBlock", "EmbeddedResource", "ImageContent"),
-        *("ResourceLink", "TextContent"),
+        *("OtherContent", "ResourceLink", "TextContent"),
     ],
     "mcp_bridge.protocol.input_requests": [
         *("CreateMessageRequest", "FormElicitRequest", "InputRequest", "ListRootsRequest"),
         "URLElicitRequest",
     ],
+    "mcp_bridge.remote.models": ["RemoteHeader", "RemoteServer", "RemoteTool"],
+    "mcp_bridge.remote.relay": ["RemoteMessage"],
+    "mcp_bridge.remote.urls": ["urlpatterns"],
+    "mcp_bridge.remote.urls_async": ["urlpatterns"],
+    "mcp_bridge.remote.views": ["AsyncRemoteView", "RemoteView"],
     "mcp_bridge.schemas": ["McpHeader"],
     "mcp_bridge.oauth": ["settings"],
     "mcp_bridge.oauth.authentication": ["TokenAuthentication"],

@@ -66,6 +66,7 @@ _CALLER: Final = (
     "remote_address",
 )
 _SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes")
+_UPSTREAM: Final = ("upstream", "upstream_status")
 
 
 # All columns, the longest one last.
@@ -161,7 +162,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         return [
             (None, {"fields": [each for each in _CALL if is_internal or each != "exception"]}),
             (_("Who called"), {"fields": (self.user_field(request), *_CALLER)}),
-            (_("Request"), {"fields": _SENT}),
+            (_("Request"), {"fields": (*_SENT, *(_UPSTREAM if obj and obj.upstream else ()))}),
         ]
 
     def get_queryset(self, request: HttpRequest) -> Records:

@@ -135,7 +135,9 @@ class Entry:
     @property
     def is_served_unapproved(self) -> bool:
         """Whether it has changed and is served without approval, since DEBUG is on."""
-        return tool_status.is_served_unapproved(self.status, self.setting)
+        return self.tool is not None and tool_status.is_served_unapproved(
+            self.tool, self.status, self.setting
+        )
 
     @property
     def label(self) -> str:

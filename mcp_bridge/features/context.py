@@ -32,7 +32,8 @@ class Context:
     DRF's ``request.auth``; ``request`` the HttpRequest, or None for a call by another transport.
     ``remote_address`` is the peer's address, ``language`` the active language ("en-gb"), looked up
     on first access. ``scratch`` is a cache for the duration of the request; after a call that was
-    refused or failed, its "error_code" is that of the record. ``input_responses``
+    refused or failed, its "error_code" is that of the record, and a tool may set its "upstream" to
+    the other server that the call reached and the class of its HTTP status. ``input_responses``
     are the client's answers to the tool's input requests, by key; ``tool_state`` is the state that
     the tool stored with them.
     """

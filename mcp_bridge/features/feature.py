@@ -59,9 +59,9 @@ class Feature:
     A feature of a server (MCP, "Server Features"), such as a tool: a subclass for each kind.
 
     ``kind`` is its identifier in settings and records, and the namespace of its names. A feature
-    without ``is_marked`` is disabled until an administrator enables it, and never takes or returns
-    secrets. A source may describe it without the parts that only calls need: ``build`` then
-    completes it when it is first shown or enabled, and may query the database.
+    without ``is_marked`` is disabled until an administrator enables it, and does not take or return
+    secrets unless it ``is_foreign``. A source may describe it without the parts that only calls
+    need: ``build`` then completes it when it is first shown or enabled, and may query the database.
     """
 
     kind: ClassVar[str]
@@ -89,6 +89,8 @@ class Feature:
     rate: str | None = None
     # Whether a mark in the code makes it a feature.
     is_marked: bool = True
+    # Whether another party defines it: each change requires approval. It may name secrets.
+    is_foreign: bool = False
     build: Callable[[], Self] | None = None
 
     @property

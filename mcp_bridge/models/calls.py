@@ -25,7 +25,9 @@ class ToolCallRecord(models.Model):
     not kept. ``error_text`` is the error that the model received, with an internal exception, which
     it did not receive, on a second line; ``invalid_arguments`` are the JSON pointers of invalid
     arguments, one a line; both without secrets. ``times`` is more than 1 if a row stands for
-    several refusals. The key contains the time: later calls have greater keys.
+    several refusals. ``upstream`` is the short name of the remote server that the call reached, and
+    ``upstream_status`` the class of its HTTP status: "2xx" to "5xx", "error" without a response.
+    The key contains the time: later calls have greater keys.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -66,6 +68,12 @@ class ToolCallRecord(models.Model):
     arguments_bytes = models.BigIntegerField(_("size of the arguments (bytes)"), null=True)
     result_bytes = models.BigIntegerField(_("size of the result (bytes)"), null=True)
     remote_address = models.CharField(_("remote address"), max_length=64, blank=True)
+    upstream = models.CharField(
+        _("remote server"), max_length=24, blank=True, default="", db_default=""
+    )
+    upstream_status = models.CharField(
+        _("its HTTP status"), max_length=5, blank=True, default="", db_default=""
+    )
 
     class Meta:
         verbose_name = _("call")

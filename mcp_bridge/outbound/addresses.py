@@ -11,8 +11,11 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 # Other names of this machine may resolve elsewhere.
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-# The last four bytes are an IPv4 address (RFC 6052).
+# The last four bytes are an IPv4 address (RFC 6052; RFC 4291, section 2.5.5.1).
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_COMPATIBLE: Final = IPv6Network("::/96")
+# For translation within a network (RFC 8215), and site-local (RFC 3879).
+_LOCAL: Final = (IPv6Network("64:ff9b:1::/48"), IPv6Network("fec0::/10"))
 
 
 def network_of(address: str) -> str:
@@ -62,7 +65,10 @@ def is_global(text: str) -> bool:
 
     For addresses from outside the site. Raises ValueError if it is not an address.
     """
-    return all(each.is_global and not each.is_multicast for each in _meant(text))
+    return all(
+        each.is_global and not each.is_multicast and not any(each in local for local in _LOCAL)
+        for each in _meant(text)
+    )
 
 
 def is_host(text: str) -> bool:
@@ -86,7 +92,7 @@ def _meant(text: str) -> Iterator[Address]:
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if address in _NAT64:
+        if address in _NAT64 or address in _COMPATIBLE and int(address) > 1:
             inner.append(IPv4Address(address.packed[-4:]))
         yield from (each for each in inner if each is not None)
         if address.ipv4_mapped is not None or address in _NAT64:

@@ -111,19 +111,38 @@ class EmbeddedResource(ContentBlock):
         return {"resource": resource}
 
 
+@dataclass(frozen=True, slots=True)
+class OtherContent(ContentBlock):
+    """A block that another server sent, with all its members; it is sent on as it came."""
+
+    given: JSONObject
+
+    @property
+    def type(self) -> str:  # type: ignore[override]
+        return str(self.given.get("type"))
+
+    def members(self) -> dict[str, Any]:
+        return dict(self.given)
+
+    def to_json(self) -> bytes:
+        return encode(self.given)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CallToolResult:
     """
     The result of a tool call (MCP schema, ``CallToolResult``).
 
     ``structured`` is the value of ``structuredContent``: a JSON object, or the JSON text of one
-    (bytes), which is sent unchanged. ``meta`` is sent as ``_meta``.
+    (bytes), which is sent unchanged. ``meta`` is sent as ``_meta``, and ``others`` are the members
+    of another server's result that the schema does not have.
     """
 
     content: Sequence[ContentBlock] = ()
     structured: JSONObject | bytes | None = None
     is_error: bool = False
     meta: JSONObject = field(default_factory=dict)
+    others: JSONObject = field(default_factory=dict)
     # All members except _meta as JSON text, by revision: measured first, sent later.
     _written: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
     # The content as JSON text, if already serialised.
@@ -180,6 +199,8 @@ class CallToolResult:
         members.append(b'"isError":true' if self.is_error else b'"isError":false')
         if revision.modern:
             members.append(b'"resultType":"complete"')
+        if self.others:
+            members.append(encode(self.others)[1:-1])
         self._written[revision.version] = whole = b",".join(members)
         return whole
 
@@ -188,6 +209,7 @@ def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
     """Return the block, or a text block if the revision does not support its type."""
     if block.type in revision.content_types:
         return block
-    if isinstance(block, ResourceLink):
-        return TextContent(f"{block.title or block.name}: {block.uri}")
+    if block.type == ResourceLink.type:
+        link = block.members()
+        return TextContent(f"{link.get('title') or link.get('name')}: {link.get('uri')}")
     return TextContent(json.dumps({"type": block.type, "note": f"not part of MCP {revision}"}))

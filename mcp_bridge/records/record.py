@@ -67,6 +67,8 @@ class Record(NamedTuple):
     error_text: str = ""
     invalid_arguments: str = ""
     times: int = 1
+    upstream: str = ""
+    upstream_status: str = ""
     is_begun: bool = False
 
     @property
@@ -84,14 +86,14 @@ class Record(NamedTuple):
         """Return the values except the first three, which depend on the database."""
         began, texts = self.began, _texts(self.began.caller)
         # Plain strings: some drivers do not accept enum members.
-        ended = self.outcome[:], self.error_code[:], *self[3:9]
+        ended = self.outcome[:], self.error_code[:], *self[3:11]
         return printable(began.tool), *texts, *began[4:], *ended
 
 
 # The columns in the order of a record's values, and the index of the first that changes.
 COLUMNS: Final = (
     *("id", "started_at", "user_id", "tool", *Caller._fields[1:]),
-    *(*Began._fields[4:], *Record._fields[1:9]),
+    *(*Began._fields[4:], *Record._fields[1:11]),
 )
 CHANGING: Final = COLUMNS.index("outcome")
 

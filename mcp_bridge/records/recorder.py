@@ -40,6 +40,7 @@ _UNSEEN: Final = {
     ToolStatus.NEW: ErrorCode.WITHHELD,
     ToolStatus.CHANGED: ErrorCode.WITHHELD,
 }
+_NO_UPSTREAM: Final = ("", "")
 # Refusals that a caller may repeat often; those within a minute share one row.
 _REPEATED: Final = frozenset({ErrorCode.THROTTLED, *_UNSEEN.values(), ErrorCode.FORBIDDEN})
 
@@ -127,6 +128,8 @@ async def finish(
     ``error`` is the error that the client received, if any.
     """
     duration = perf_counter() - started.started
+    # Removed, since a call within another one shares its scratch.
+    upstream: tuple[str, str] = started.call.context.scratch.pop("upstream", _NO_UPSTREAM)
     # If the commit failed, the outcome has changed.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if started.began is not None and not is_recorded:
@@ -135,7 +138,7 @@ async def finish(
             await in_thread()
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, round(duration * 1000, 3), result_bytes, reference, *texts)
-        record = Record(started.began, *ended, 1, started.is_begun)
+        record = Record(started.began, *ended, 1, *upstream, started.is_begun)
         if not (started.may_wait and rows.writer.leave(record)):
             await in_thread()
             (rows.write_now if started.is_begun else rows.write_later)(record)
@@ -149,6 +152,8 @@ async def finish(
             error_code=error_code,
             reference=reference,
             result_bytes=result_bytes,
+            upstream=upstream[0],
+            upstream_status=upstream[1],
         )
 
 

@@ -68,7 +68,7 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
         )
         return Reading(None, [], [message], None)
     # Read before the tools, so that changes in the meantime cause another read.
-    version = None if generations is None else source.version(generations)
+    version = source.version(generations or {})
     try:
         features = [replace(each, source_alias=alias) for each in source.tools()]
     except Exception as exception:
@@ -85,7 +85,7 @@ def _whole(feature: AnyFeature) -> AnyFeature:
     if made.name != feature.name:
         raise ValueError(f"its source returned the {made.kind} {made.name!r} instead")
     for schema in made.schemas.values():
-        if secret := secret_member(schema):
+        if not feature.is_foreign and (secret := secret_member(schema)):
             raise ValueError(
                 f"it takes or returns a secret, {secret!r}, so it must be marked to become a tool"
             )
@@ -107,7 +107,8 @@ def combine(
             outside.add(alias)
         for feature in features:
             own = f"{feature.name} {feature.function.rpartition('.')[2]}"
-            if not feature.is_marked and deals_with_secrets(own, conf.sensitive_names):
+            is_own = not (feature.is_marked or feature.is_foreign)
+            if is_own and deals_with_secrets(own, conf.sensitive_names):
                 continue
             others = [each for each in found.get(feature.key, ()) if not _is_same(each, feature)]
             found[feature.key] = [*others, feature]

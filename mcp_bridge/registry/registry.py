@@ -261,9 +261,10 @@ class Registry:
     @property
     def discovered(self) -> Snapshot:
         """Return the tools of the code, served or not, and the enabled candidates."""
-        # Settings are needed, and read, only if the site has candidates.
+        # Settings are needed, and read, only if the site has candidates or sources that change.
         of_code = self._read_sources()
-        if not of_code.candidates or not has_database():
+        is_fixed = all(each.version is None for each in self._readings.values())
+        if is_fixed and not of_code.candidates or not has_database():
             return of_code
         try:
             # An admin page calls this for each row.

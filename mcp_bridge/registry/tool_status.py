@@ -40,8 +40,9 @@ class ToolStatus(models.TextChoices):
 
 
 def needs_approval(feature: Feature) -> bool:
-    """Return whether changed definitions need approval, by ``confirm`` and the site's settings."""
-    return feature.options.confirm or (conf.APPROVE_DESTRUCTIVE and feature.is_destructive)
+    """Return whether changed definitions need approval, by their origin and settings."""
+    is_guarded = feature.is_foreign or feature.options.confirm
+    return is_guarded or (conf.APPROVE_DESTRUCTIVE and feature.is_destructive)
 
 
 def is_switched_on(setting: ToolSetting | None) -> bool:
@@ -74,9 +75,9 @@ def status_of(feature: Feature | None, setting: ToolSetting | None) -> ToolStatu
     return ToolStatus.SERVED if setting is None or setting.enabled else ToolStatus.DISABLED
 
 
-def is_served_unapproved(status: ToolStatus, setting: ToolSetting | None) -> bool:
-    """Return whether a changed feature is served anyway because DEBUG is on."""
-    enabled = setting is not None and setting.enabled
+def is_served_unapproved(feature: Feature, status: ToolStatus, setting: ToolSetting | None) -> bool:
+    """Return whether a feature that the site changed is served anyway because DEBUG is on."""
+    enabled = setting is not None and setting.enabled and not feature.is_foreign
     return status is ToolStatus.CHANGED and settings.DEBUG and enabled
 
 
@@ -89,7 +90,7 @@ def served(
     kept = []
     for feature in features:
         setting, status = found.get(feature.key), statuses[feature.key]
-        if is_served_unapproved(status, setting):
+        if is_served_unapproved(feature, status, setting):
             logger.warning(
                 "The %s %r has changed since it was approved: without DEBUG it would be "
                 "withheld until it is approved in the admin",

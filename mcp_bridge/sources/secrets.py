@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Context, ToolCall
+from mcp_bridge.features import Context
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.openapi import look_up, nested
@@ -63,13 +63,13 @@ def _secret_in(parts: Iterable[Mapping[str, Any]], left_out: str = "") -> str | 
     return secret_among(name for name, _ in members) or next(marked, None)
 
 
-def check_credential(call: ToolCall, name: str, value: str | bytes) -> None:
+def check_credential(context: Context, name: str, value: str | bytes) -> None:
     """
     Raise ValueError, without the value, if a value to be sent contains the caller's credential.
 
     It is for this site only (MCP, "Security Best Practices", "Token Passthrough").
     """
-    request = call.context.request
+    request = context.request
     header = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
     credential = header.partition(" ")[2].strip().encode()
     if credential and credential in (value.encode() if isinstance(value, str) else value):

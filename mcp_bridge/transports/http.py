@@ -166,12 +166,16 @@ def _reader(request: HttpRequest) -> Callable[[int], bytes]:
     return read
 
 
-def stream_for(request: HttpRequest, is_async: bool) -> ThreadStream | LoopStream | None:
+def stream_for(
+    request: HttpRequest, is_async: bool, frame: Callable[[bytes], bytes] | None = None
+) -> ThreadStream | LoopStream | None:
     """Return a stream for the notifications before a response, if client and server have one."""
     kind = LoopStream if is_async else ThreadStream
     # A view that does not fit the server runs in an event loop or thread of a middleware.
     fits = isinstance(request, kind.request_class)
-    return kind() if fits and "text/event-stream" in request.META.get("HTTP_ACCEPT", "") else None
+    return (
+        kind(frame) if fits and "text/event-stream" in request.META.get("HTTP_ACCEPT", "") else None
+    )
 
 
 def streamed(reply: Reply) -> StreamingHttpResponse:

@@ -12,7 +12,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -49,8 +49,12 @@ class Stream(ABC):
 
     # Admits the request once more, if that is possible.
     readmit: Callable[[Request], Any] | None = None
+    # Headers of the response, beside those of any stream.
+    headers: Mapping[str, str] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, frame: Callable[[bytes], bytes] | None = None) -> None:
+        # Makes an event, or a comment, of what ``steps`` yields.
+        self.frame = frame or event
         self.reply: Reply | None = None
         self._queue: deque[bytes] = deque()
         self._lock = threading.Lock()
@@ -77,14 +81,18 @@ class Stream(ABC):
         """Cancel the request, since its client has gone."""
 
     def send(self, notification: JSONObject) -> None:
-        """Send a JSON-RPC notification; cancels the request if the client has stopped reading."""
+        """Send a JSON-RPC notification, as ``put`` does."""
+        self.put(jsonrpc.encode({"jsonrpc": "2.0", **notification}))
+
+    def put(self, data: bytes) -> None:
+        """Send what ``frame`` takes; cancels the request if the client has stopped reading."""
         now = monotonic()
         if not self._queue:
             self._written = now
         elif self._is_read and now - self._written > UNREAD:
             self.cancel()
             return
-        self._queue.append(jsonrpc.encode({"jsonrpc": "2.0", **notification}))
+        self._queue.append(data)
         self._sent = now
         self.wake()
 
@@ -109,6 +117,11 @@ class Stream(ABC):
         if not was_held:
             self.wake()
 
+    @property
+    def unread(self) -> int:
+        """The number of messages that the client has not read yet."""
+        return len(self._queue)
+
     def end(self, reply: Reply) -> None:
         """Send the reply; nothing is sent after it."""
         self.reply = reply
@@ -123,7 +136,7 @@ class Stream(ABC):
         if self._first is None:
             assert self.reply is not None
             return self.reply
-        return Reply(HTTPStatus.OK, headers=_HEADERS, events=self)
+        return Reply(HTTPStatus.OK, headers={**_HEADERS, **self.headers}, events=self)
 
     def steps(self) -> Iterator[bytes | float]:
         """
@@ -205,8 +218,8 @@ class ThreadStream(Stream):
 
     request_class = WSGIRequest
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, frame: Callable[[bytes], bytes] | None = None) -> None:
+        super().__init__(frame)
         self._more = threading.Event()
         self._work = places.Cancellation()
 
@@ -245,7 +258,7 @@ class ThreadStream(Stream):
             return first
         for step in self._steps:
             if isinstance(step, bytes):
-                return event(step)
+                return self.frame(step)
             self._more.wait(step)
             self._more.clear()
         raise StopIteration
@@ -261,9 +274,8 @@ class LoopStream(Stream):
 
     request_class = ASGIRequest
 
-    def __init__(self, frame: Callable[[bytes], bytes] = event) -> None:
-        super().__init__()
-        self._frame = frame
+    def __init__(self, frame: Callable[[bytes], bytes] | None = None) -> None:
+        super().__init__(frame)
         self._loop: asyncio.AbstractEventLoop
         self._more = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -337,7 +349,7 @@ class LoopStream(Stream):
             return first
         for step in self._steps:
             if isinstance(step, bytes):
-                return self._frame(step)
+                return self.frame(step)
             with suppress(TimeoutError):
                 async with asyncio.timeout(step):
                     await self._more.wait()

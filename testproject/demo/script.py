@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from asgiref.sync import sync_to_async
+
+from testproject.demo import desk
 from testproject.demo.client import Visitor, expect, visit
+from testproject.demo.desk import WeatherDesk
 from testproject.demo.login import Browser, login
-from testproject.demo.site import SiteLog, served_under_asgi, switch
+from testproject.demo.site import SiteLog, last_call, served_under_asgi, switch
 from testproject.newsroom.seeding.users import PASSWORD
 
 # The client's mode for each era, and the revision that has to come of it.
@@ -36,6 +40,7 @@ class Script:
     url: str
     tokens: dict[str, str]
     log: SiteLog
+    desk: WeatherDesk
     say: Callable[[str], None]
     head: Callable[[str], None]
 
@@ -51,6 +56,7 @@ class Script:
                     await scene(visitor)
             await self._by_login(mode, revision)
         await self._changing()
+        await self._remote()
         self._compare(seen)
 
     async def _changing(self) -> None:
@@ -68,6 +74,41 @@ class Script:
                         expect(gone == ["sections_list"] * (not enabled), "the list to change")
                         state = "enabled" if enabled else "disabled"
                         self.say(f"the administrator has {state} sections_list: {len(now)} tools")
+
+    async def _remote(self) -> None:
+        """Connect another MCP server, whose tool is approved, called and changed."""
+        self.head("Another MCP server, the weather desk, is connected")
+        tool, in_site = desk.NAME, sync_to_async(thread_sensitive=False)
+        found = await in_site(desk.connect)(self.desk.url)
+        self.say(f"its tools are fetched ({found.new}), and wait for an administrator")
+        await in_site(desk.approve)("editor")
+        self.say(f"the administrator has approved {tool}, for the group editor")
+        for role in ("reader", "editor"):
+            async with visit(self.url, "auto", self.tokens[role], self.say) as visitor:
+                if role == "reader":
+                    refused = await visitor.refusal(tool, region="Fairhaven")
+                    self.say(f"as reader, {tool}: {refused!r}")
+                    continue
+                warnings = await visitor.call(tool, region="Fairhaven")
+                expect("gusts" in warnings[0], "a warning of the desk")
+                self.say(f"as editor, {tool}: {warnings[0]}")
+                told = await in_site(last_call)(tool)
+                expect(told == ("editor", "succeeded", "desk", "2xx"), f"the record, not {told}")
+                self.say(f"on record: {', '.join(told)}")
+        await in_site(self.desk.restart)(desk.CHANGED)
+        changed = (await in_site(desk.fetch)()).changed
+        expect(changed == 1, "the definition to have changed")
+        await self._sees(tool, served=False)
+        self.say("the desk has changed its definition: the tool waits for approval")
+        await in_site(desk.approve)("editor")
+        await self._sees(tool, served=True)
+        self.say("the administrator has approved the change: it is served again")
+
+    async def _sees(self, tool: str, *, served: bool) -> None:
+        """Expect an editor to see a tool or not; a client keeps its list for a while."""
+        async with visit(self.url, "auto", self.tokens["editor"], self.say) as editor:
+            names = await editor.tool_names()
+            expect((tool in names) == served, f"{tool} {'' if served else 'not '}to be served")
 
     def _connected(self, visitor: Visitor, revision: str) -> None:
         client = visitor.client

@@ -15,14 +15,14 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.handlers import StaticFilesHandler
-from django.core.asgi import get_asgi_application
+from django.core.handlers.asgi import ASGIHandler
 from django.core.management import call_command
 from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
 from django.test.utils import override_settings
 
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.tokens.models import Token
 from testproject.authorization import authorization
@@ -59,10 +59,11 @@ def served_archive() -> Iterator[None]:
         yield
 
 
-def served_at(url: str, weather: str) -> AbstractContextManager[None]:
-    """The newsroom, whose settings have to say where it is served and where the weather is."""
+def served_at(url: str, weather: str, desk: str) -> AbstractContextManager[None]:
+    """The newsroom, whose settings have to say where it and the services that it uses are."""
     sources = settings.MCP_BRIDGE["SOURCES"] | {"weather": weather_source(weather)}
-    return override_settings(**authorization(url, settings.MCP_BRIDGE | {"SOURCES": sources}))
+    more = {"SOURCES": sources, "REMOTE_ALLOWED_HOSTS": [desk]}
+    return override_settings(**authorization(url, settings.MCP_BRIDGE | more))
 
 
 def _use_database(path: Path) -> None:
@@ -126,12 +127,13 @@ class DemoServer:
 @contextmanager
 def served_under_asgi() -> Iterator[str]:
     """The endpoint on uvicorn and the direct lane, where lists announce their changes."""
+    # Neither Django nor uvicorn sets up the logging again, which would show each request.
     import uvicorn
 
     from mcp_bridge.ext.lane import MCPApplication
 
     with socket.create_server((HOST, 0)) as bound:
-        config = uvicorn.Config(MCPApplication(get_asgi_application()), log_level="warning")
+        config = uvicorn.Config(MCPApplication(ASGIHandler()), log_config=None)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
@@ -147,6 +149,14 @@ def switch(name: str, enabled: bool) -> None:
     ToolSetting.objects.filter(name=name).update(enabled=enabled)
     ToolSetting.objects.get(name=name).save()
     connection.close()
+
+
+def last_call(tool: str) -> tuple[str, str, str, str]:
+    """The user, the outcome, the remote server and its status of a tool's last call on record."""
+    flush()
+    row = ToolCallRecord.objects.filter(tool=tool).latest("pk")
+    connection.close()
+    return row.user_name, row.outcome, row.upstream, row.upstream_status
 
 
 class SiteLog(logging.Handler):

@@ -119,7 +119,7 @@ def test_exports_are_complete_and_escape_formulas(administrator: Administrator) 
     today = timezone.localdate()
     assert response["Content-Disposition"] == f'attachment; filename="calls-all-{today}.csv"'
     rows = list(csv.reader(io.StringIO(read(response))))
-    assert [len(each) for each in rows] == [22] * 5
+    assert [len(each) for each in rows] == [24] * 5
     cells = [cell for each in rows for cell in each]
     assert f"'{FORMULA}" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]

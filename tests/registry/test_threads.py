@@ -154,6 +154,6 @@ def test_other_threads_use_the_old_state_during_a_read(
 def test_slow_first_query_delays_no_other_thread(reading: Callable[[], None]) -> None:
     registry.reload()
     reading()
-    assert read_counted()[1] == 3
+    assert read_counted()[1] == 4
     registry.forget()
     assert read_counted()[1] == 1

@@ -70,7 +70,8 @@ class Administrator:
     def tick(self, **enabled: bool) -> str:
         """Save the list after some checkboxes were ticked or cleared."""
         rows = list(ToolSetting.objects.order_by("name"))
-        data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows), "_save": "Save"}
+        data: dict[str, Any] = {"_save": "Save"}
+        data |= {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
         for number, each in enumerate(rows):
             data |= {f"form-{number}-id": each.pk, f"initial-form-{number}-enabled": each.enabled}
             if enabled.get(each.name, each.enabled):

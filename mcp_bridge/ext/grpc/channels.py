@@ -89,6 +89,6 @@ def checked_metadata(pairs: Iterable[tuple[str, str | bytes]], call: ToolCall) -
                 f"the metadata value of {key!r} is not printable ASCII: send other text as bytes "
                 "under a key that ends in -bin, and use bytes only for such keys"
             )
-        check_credential(call, key, value)
+        check_credential(call.context, key, value)
         checked.append((key, value))
     return checked

@@ -69,7 +69,7 @@ def _headers(request: OperationRequest, given: Mapping[str, str], call: ToolCall
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
             # Without the value, which is a secret.
             raise ValueError(f"the header {name!r} has a character that is not allowed in headers")
-        check_credential(call, name, text)
+        check_credential(call.context, name, text)
         headers[name.lower()] = text
     return headers
 

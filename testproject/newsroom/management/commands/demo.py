@@ -55,6 +55,7 @@ class Command(BaseCommand):
         # Else gRPC's own library says that the archive has ended.
         os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
         # Imported here, so that other commands do without the libraries of the demo.
+        from testproject.demo.desk import WeatherDesk
         from testproject.demo.site import (
             SiteLog,
             fresh_newsroom,
@@ -69,7 +70,8 @@ class Command(BaseCommand):
             with (
                 served_archive(),
                 WeatherServer() as weather,
-                served_at(server.url, weather.url),
+                WeatherDesk() as desk,
+                served_at(server.url, weather.url, desk.host),
                 fresh_newsroom(),
             ):
                 self.check()
@@ -77,7 +79,7 @@ class Command(BaseCommand):
                 with server:
                     self._introduce(server.url, tokens)
                     with SiteLog().listening() as log:
-                        self._play(f"{server.url}/mcp", tokens, log)
+                        self._play(f"{server.url}/mcp", tokens, log, desk)
                     if not once:
                         self._head(f"Serving {server.url}/mcp until Ctrl-C")
                         server.wait()
@@ -97,10 +99,10 @@ class Command(BaseCommand):
                 f'with make demo ARGS="--port {port + 1}".'
             ) from error
 
-    def _play(self, url: str, tokens: dict[str, str], log: Any) -> None:
+    def _play(self, url: str, tokens: dict[str, str], log: Any, desk: Any) -> None:
         from testproject.demo.script import Script
 
-        script = Script(url, tokens, log, say=self._say, head=self._head)
+        script = Script(url, tokens, log, desk, say=self._say, head=self._head)
         try:
             asyncio.run(script.play())
         except Exception as error:

@@ -1,0 +1,1 @@
+"""Other MCP servers: their tools beside the site's own, under the site's rules."""

@@ -1,0 +1,144 @@
+"""Call a tool of a remote server in the thread of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from mcp_bridge.exceptions import Cancelled, InputRequired, ToolError
+from mcp_bridge.features import Context, ToolCall
+from mcp_bridge.outbound.client import OutboundError
+from mcp_bridge.protocol import CallToolResult, JSONObject
+from mcp_bridge.protocol.headers import parameter_headers
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.remote.client import AnswerError, Exchange, RemoteError
+from mcp_bridge.remote.gateway import UPSTREAM, Gateway, Unsendable, status_class
+from mcp_bridge.remote.results import questions_in, read_result
+from mcp_bridge.sources.operations.answers import MAYBE
+
+logger = get_logger("mcp_bridge.remote")
+
+
+def call_tool(gateway: Gateway, remote_name: str, call: ToolCall) -> CallToolResult:
+    """
+    Return the result of a remote tool.
+
+    Raises ToolError with a sentence that names the server, InputRequired for its questions, and
+    Cancelled.
+    """
+    context = call.context
+    try:
+        headers = gateway.checked_headers(context)
+    except Unsendable as why:
+        raise _error(gateway, str(why)) from why
+    exchange = Exchange(
+        method="tools/call",
+        params=_params(remote_name, call),
+        name=remote_name,
+        headers=parameter_headers(call.tool.headers, call.sent),
+        capabilities=_capabilities(context),
+        on_progress=None if context.stream is None else partial(_report, context),
+        check=partial(_check, context),
+    )
+    result = ask(gateway, headers, exchange, context, may_repeat=call.tool.is_read_only)
+    if result.get("resultType") == "input_required":
+        raise _asked(gateway, result, context)
+    try:
+        return read_result(result, context.revision)
+    except ValueError as why:
+        raise _error(gateway, f"returned a result that is not MCP ({why})") from why
+
+
+def ask(
+    gateway: Gateway,
+    headers: Mapping[str, str],
+    exchange: Exchange,
+    context: Context,
+    *,
+    may_repeat: bool,
+) -> JSONObject:
+    """
+    Return the result of a request to the server.
+
+    The server and the class of its HTTP status are noted for the record of the call. Raises
+    ToolError if the server does not answer, or answers with an error.
+    """
+    server = gateway.server
+    context.scratch[UPSTREAM] = server.slug, status_class(0)
+    left = gateway.breaker.seconds_open()
+    if left:
+        text = f"has failed repeatedly and is not asked for {left:.0f} s: repeat the call later"
+        raise _error(gateway, text)
+    began = monotonic()
+    try:
+        result = gateway.client(headers).request(exchange)
+    except RemoteError as why:
+        gateway.breaker.note(is_failure=exchange.status >= 500)
+        raise _error(gateway, f"answered with an error: {cut(str(why), 500)}") from why
+    except OutboundError as why:
+        # Any other answer comes from a server that works.
+        gateway.breaker.note(is_failure=not isinstance(why, AnswerError) or why.status >= 500)
+        logger.warning("Remote server %s %s", server.slug, why, exc_info=why.__cause__)
+        more = f". {MAYBE}" if why.is_sent and not may_repeat else ""
+        raise _error(gateway, f"{why}{more}") from why
+    else:
+        gateway.breaker.note(is_failure=False)
+        return result
+    finally:
+        context.scratch[UPSTREAM] = server.slug, status_class(exchange.status)
+        logger.debug(
+            "Remote server %s: %s, status %d, %.1f ms",
+            *(server.slug, exchange.method, exchange.status, (monotonic() - began) * 1000),
+        )
+
+
+def _error(gateway: Gateway, text: str) -> ToolError:
+    return ToolError(f"The remote server {gateway.server.name} {text.rstrip('.')}.")
+
+
+def _params(remote_name: str, call: ToolCall) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": remote_name, "arguments": dict(call.sent)}
+    state = call.context.tool_state
+    if isinstance(state, Mapping):
+        # The client has answered the server's questions.
+        answers = call.context.input_responses
+        params["inputResponses"] = {key: answers[key] for key in state["asked"] if key in answers}
+        if state["state"] is not None:
+            params["requestState"] = state["state"]
+    return params
+
+
+def _capabilities(context: Context) -> JSONObject:
+    """Return the capabilities of the client with which it can answer the server's questions."""
+    if not context.revision.input_required:
+        return {}
+    known = context.client.capabilities
+    return {name: known[name] for name in ("elicitation", "sampling", "roots") if name in known}
+
+
+def _report(context: Context, params: JSONObject) -> None:
+    done, total, message = (params.get(name) for name in ("progress", "total", "message"))
+    if isinstance(done, int | float) and not isinstance(done, bool):
+        is_number = isinstance(total, int | float) and not isinstance(total, bool)
+        context.progress(done, total if is_number else None, str(message or ""))
+
+
+def _check(context: Context) -> None:
+    if context.cancelled:
+        raise Cancelled
+
+
+def _asked(gateway: Gateway, result: JSONObject, context: Context) -> BaseException:
+    """Return the questions of the server for the client, or an error if it cannot answer them."""
+    try:
+        requests = questions_in(result)
+    except ValueError as why:
+        return _error(gateway, f"asked for input that is not MCP ({why})")
+    known = context.client.capabilities if context.revision.input_required else {}
+    if not requests or not all(each.is_declared(known) for each in requests.values()):
+        return _error(gateway, "asked for input that this client cannot give")
+    state = {"state": result.get("requestState"), "asked": list(requests)}
+    return InputRequired(requests, tool_state=state)

@@ -1,0 +1,169 @@
+"""The way to a remote server: its connections, and the credential and headers of a request."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from django.views.decorators.debug import sensitive_variables
+
+from mcp_bridge.concurrency.threads import in_pool
+from mcp_bridge.conf import conf, imported
+from mcp_bridge.features import Context
+from mcp_bridge.outbound.client import Outbound
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.remote.breaker import Breaker
+from mcp_bridge.remote.client import Client
+from mcp_bridge.remote.encryption import SecretUnavailable, opened
+from mcp_bridge.remote.models import FIELD_VALUE, RemoteHeader, RemoteServer, allows
+from mcp_bridge.sources.secrets import check_credential
+
+logger = get_logger("mcp_bridge.remote")
+
+# The clients of a process; each has a pool of connections and perhaps a session.
+MAX_CLIENTS: Final = 200
+MAX_EVENT_BYTES: Final = 1024 * 1024
+CONNECT_TIMEOUT: Final = 3.0
+# The key of context.scratch with the server that a call reached, and the class of its status.
+UPSTREAM: Final = "upstream"
+
+
+class Unsendable(Exception):
+    """A request cannot be sent for want of a credential or header; the text is for the caller."""
+
+
+class Gateway:
+    """
+    The way to one remote server, as its row and those of its headers describe it.
+
+    Its clients are kept by the headers that they send, which include the credential.
+    """
+
+    def __init__(self, server: RemoteServer, headers: Sequence[RemoteHeader]) -> None:
+        self.server = server
+        self.breaker = Breaker()
+        self._headers = headers
+        self._clients: OrderedDict[bytes, Client] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def client(self, headers: Mapping[str, str]) -> Client:
+        """Return the client that sends these headers."""
+        told = "\0".join(f"{name.lower()}:{value}" for name, value in sorted(headers.items()))
+        key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        dropped: Client | None = None
+        with self._lock:
+            found = self._clients.pop(key, None)
+            if found is None:
+                found = self._new_client(headers)
+            self._clients[key] = found
+            if len(self._clients) > MAX_CLIENTS:
+                _, dropped = self._clients.popitem(last=False)
+        if dropped is not None:
+            in_pool(dropped.end_session)
+        return found
+
+    def _new_client(self, headers: Mapping[str, str]) -> Client:
+        server = self.server
+        outbound = Outbound(
+            server.url,
+            timeout=server.whole_call_s,
+            connect_timeout=CONNECT_TIMEOUT,
+            first_byte_timeout=server.first_byte_s,
+            pause=server.idle_s,
+            max_bytes=server.max_body_bytes,
+            allows=partial(allows, server.url),
+        )
+        return Client(outbound, headers, version=server.version, max_event_bytes=MAX_EVENT_BYTES)
+
+    def checked_headers(self, context: Context) -> dict[str, str]:
+        """
+        Return ``headers``, none of which has the caller's credential unless the row says so.
+
+        Raises Unsendable, and ValueError for a header that has it.
+        """
+        headers = self.headers(context)
+        if self.server.auth != self.server.Auth.PASSTHROUGH:
+            for name, value in headers.items():
+                check_credential(context, name, value)
+        return headers
+
+    @sensitive_variables()
+    def headers(self, context: Context | None) -> dict[str, str]:
+        """
+        Return the credential and the configured headers of a request of this caller.
+
+        ``context`` is None for requests of the site itself. Raises Unsendable.
+        """
+        headers = {}
+        credential = self._credential(context)
+        if credential is not None:
+            headers["Authorization"] = f"Bearer {credential}"
+        meta = {} if context is None or context.request is None else context.request.META
+        for each in self._headers:
+            try:
+                value = opened(each.value) if each.is_secret else each.value
+            except SecretUnavailable as why:
+                logger.error("Remote server %s: header %s: %s", self.server.slug, each.name, why)
+                value = ""
+            if each.from_header:
+                value = meta.get(f"HTTP_{each.from_header.upper().replace('-', '_')}", "")
+            if not FIELD_VALUE.fullmatch(value):
+                text = f"cannot be used: the header {each.name} has a character that is not allowed"
+                raise Unsendable(text)
+            if value:
+                headers[each.name] = value
+            elif each.is_required:
+                raise Unsendable(f"requires the header {each.name}, which lacks a value")
+        return headers
+
+    @sensitive_variables()
+    def _credential(self, context: Context | None) -> str | None:
+        server, auth = self.server, self.server.Auth
+        if server.auth == auth.STATIC:
+            try:
+                return opened(server.credential)
+            except SecretUnavailable as why:
+                logger.error("Remote server %s: its credential: %s", server.slug, why)
+                raise Unsendable("cannot be used: the site's credential is unavailable") from why
+        if context is None or server.auth == auth.NONE:
+            return None
+        if server.auth == auth.PASSTHROUGH:
+            request = context.request
+            given = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
+            kind, _, token = given.partition(" ")
+            return token.strip() if kind.lower() == "bearer" else None
+        path = conf.REMOTE_TOKEN_FOR
+        token = None if path is None else imported(path)(context.user, server)
+        if not token:
+            raise Unsendable("requires an account of yours, which this site does not know")
+        return str(token)
+
+
+# By the key of the server, with the values of its rows.
+_gateways: dict[int, tuple[object, Gateway]] = {}
+
+
+def gateway_of(server: RemoteServer) -> Gateway:
+    """Return the gateway of this process to a server, a new one if its rows have changed."""
+    headers = list(server.headers.all())
+    fields = ("url", "auth", "credential", "first_byte_s", "whole_call_s", "idle_s")
+    told = [getattr(server, name) for name in (*fields, "max_body_bytes")]
+    of_headers = [(each.name, each.value, each.is_secret, each.from_header) for each in headers]
+    # Texts of settings decide about hosts and credentials too.
+    values = (told, of_headers, conf.REMOTE_ALLOWED_HOSTS, conf.REMOTE_SECRET_KEYS)
+    known = _gateways.get(server.pk)
+    if known is None or known[0] != values:
+        known = _gateways[server.pk] = values, Gateway(server, headers)
+    known[1].server = server
+    return known[1]
+
+
+def status_class(status: int) -> str:
+    """Return the class of an HTTP status: "2xx" to "5xx", "error" for 0, or "other"."""
+    if status == 0:
+        return "error"
+    return f"{status // 100}xx" if 200 <= status < 600 else "other"

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_bridge.remote.models import RemoteServer
+from mcp_bridge.remote.sync import SyncError, sync, verify
+
+
+class Command(BaseCommand):
+    help = "Fetch the tools of the remote servers, or of one, into the rows of this site."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "server", nargs="?", help="The short name of a server; all enabled ones without it."
+        )
+        parser.add_argument(
+            "--verify", action="store_true", help="Only see whether the servers can be reached."
+        )
+
+    def handle(self, *args: Any, server: str | None, **options: Any) -> None:
+        servers = RemoteServer.objects.filter(**{"slug": server} if server else {"enabled": True})
+        if not servers:
+            raise CommandError(
+                f"The remote server {server!r} does not exist."
+                if server
+                else "The site lacks a remote server: add one in the admin."
+            )
+        failed = 0
+        for each in servers:
+            try:
+                told = verify(each) if options["verify"] else told_of(each)
+            except SyncError as why:
+                failed += 1
+                self.stderr.write(f"{each.slug}: The server {why}.")
+            else:
+                self.stdout.write(f"{each.slug}: {told}")
+        if failed:
+            raise CommandError(f"{failed} of {len(servers)} servers failed.")
+
+
+def told_of(server: RemoteServer) -> str:
+    """Fetch the tools of a server, and return what it came to. Raises SyncError."""
+    found = sync(server)
+    text = (
+        f"{found.offered} tools ({found.new} new, {found.changed} changed, {found.gone} gone), "
+        f"{found.left_out} left out."
+    )
+    return text if found.is_whole else f"{text} The server offers more than are fetched."
