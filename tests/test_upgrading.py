@@ -42,7 +42,17 @@ def test_urls_have_the_documented_names(settings: Any) -> None:
     }
     assert sorted(own_pages - rows.keys()) == []
     for name, page in rows.items():
-        is_of_one = name.endswith(("_try", "_approve", "_connect", "_delete", "_revoke", "_switch"))
+        of_one = (
+            "_try",
+            "_approve",
+            "_connect",
+            "_delete",
+            "_revoke",
+            "_switch",
+            "_verify",
+            "_fetch",
+        )
+        is_of_one = name.endswith(of_one)
         address = reverse(name, args=["1"] if is_of_one else [])
         assert address.startswith("/admin/") or f"`{address}`" in page
 
