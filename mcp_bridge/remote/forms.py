@@ -70,7 +70,7 @@ class SecretField(forms.CharField):
         text = super().clean(value)
         if text.startswith("env:") and variable_in(text) is None:
             raise ValidationError(
-                _("Enter env: and a variable whose name begins so: env:MCP_REMOTE_WEATHER.")
+                _("Enter env: and a variable that begins with MCP_REMOTE_: env:MCP_REMOTE_WEATHER.")
             )
         try:
             return sealed(text) if text else ""

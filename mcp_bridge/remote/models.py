@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 from django.db.models.signals import pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from mcp_bridge.conf import conf
 from mcp_bridge.models import Generation
@@ -66,7 +67,7 @@ def validate_url(url: str) -> None:
         raise ValidationError(
             _(
                 "Enter a URL such as https://mcp.example.com/mcp, without a user name, query or "
-                "fragment. Secrets belong into headers."
+                "fragment. Secrets belong in headers."
             )
         )
     if parts.scheme == "http" and not is_allowed_host(url):
@@ -121,7 +122,9 @@ class RemoteServer(models.Model):
     )
     url = models.CharField(_("URL"), max_length=500, validators=[validate_url])
     enabled = models.BooleanField(
-        _("enabled"), default=True, help_text=_("If disabled, none of its tools is served.")
+        pgettext_lazy("a remote server", "enabled"),
+        default=True,
+        help_text=_("If disabled, none of its tools is served."),
     )
     auth = models.CharField(_("credential"), max_length=12, choices=Auth.choices, default=Auth.NONE)
     credential = models.TextField(blank=True, editable=False)

@@ -70,7 +70,7 @@ def _state(
         text = gettext("another tool of this site has its name here")
         return ToolState(tool, LEFT_OUT, text)
     if tool.name not in found.candidates:
-        text = gettext("not offered: manage.py check and the server log have the reason")
+        text = gettext("not offered: manage.py check and the log of this site have the reason")
         return ToolState(tool, LEFT_OUT, text)
     setting = settings.get(key)
     if setting is None or not setting.chosen:
