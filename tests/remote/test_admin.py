@@ -164,11 +164,11 @@ def test_variable_is_shown_by_its_name(tiny: Tiny, monkeypatch: Any) -> None:
     [
         (
             "env:SECRET_KEY",
-            "Enter env: and a variable whose name begins with MCP_REMOTE_: env:MCP_REMOTE_WEATHER.",
+            "Enter env: and a variable that begins with MCP_REMOTE_: env:MCP_REMOTE_WEATHER.",
         ),
         (
             "env:NOT-A-NAME",
-            "Enter env: and a variable whose name begins with MCP_REMOTE_: env:MCP_REMOTE_WEATHER.",
+            "Enter env: and a variable that begins with MCP_REMOTE_: env:MCP_REMOTE_WEATHER.",
         ),
         ("one\ntwo", "Enter letters, digits and punctuation of ASCII, on one line."),
         ("", "Enter the site's credential, or choose another way."),
