@@ -49,15 +49,17 @@ def serve(descriptor: str) -> None:
 
     import uvicorn
     from mcp.server.mcpserver import MCPServer
+    from mcp_types import ToolAnnotations
 
     server = MCPServer("sums", log_level="ERROR")
 
-    @server.tool()
+    @server.tool(annotations=ToolAnnotations(readOnlyHint=True))
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
 
-    for number in range(TOOLS - 1):
+    server.tool(name="act", description="Add two numbers, which may change something.")(add)
+    for number in range(TOOLS - 2):
         server.tool(name=f"add_{number}", description="Add two numbers, in another way.")(add)
     app = server.streamable_http_app(json_response=True, stateless_http=True)
     running = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
@@ -192,8 +194,11 @@ def of_calls(url: str) -> Iterator[str]:
         call = ToolCall(tool, tool.check(ARGUMENTS), context, ARGUMENTS)
         return tool.encode(tool.invoke(call))
 
-    assert json.loads(whole())["result"]["structuredContent"] == {"result": 3}, whole()
-    found = rounds({"our client": alone, "the tool": as_tool, "the whole request": whole})
+    acting = asker("tools/call", name="sums_act", arguments=ARGUMENTS)
+    asked = {"the whole request": whole, "the same, of a tool that acts": acting}
+    for each in asked.values():
+        assert json.loads(each())["result"]["structuredContent"] == {"result": 3}, each()
+    found = rounds({"our client": alone, "the tool": as_tool, **asked})
     yield from ("| | ms a call | above the client |", "| :-- | --: | --: |")
     for title, took in found.items():
         pairs = zip(took, found["our client"], strict=True)

@@ -38,6 +38,7 @@ def offer(request: pytest.FixtureRequest, settings: Any) -> Iterator[Any]:
         settings.MCP_BRIDGE = {
             "SOURCES": {request.param: module.SOURCE},
             "AUDIT": {"ARGUMENTS": "full"},
+            **getattr(module, "SETTINGS", {}),
         }
         route(settings, *patterns, asynchronous=asynchronous)
         yield module
@@ -135,10 +136,16 @@ def test_unexpected_error_is_hidden(modern: CheckedClient, asynchronous: bool) -
     assert record().outcome == "failed"
 
 
-def test_tool_is_hidden_without_its_permission(client: CheckedClient, user: Any) -> None:
+def test_tool_is_hidden_without_its_permission(
+    client: CheckedClient, user: Any, offer: Any
+) -> None:
     text = refused(client, "guarded", number=3)
     assert text == refused(client, "nothing", number=3).replace("nothing", "guarded")
-    user.user_permissions.add(Permission.objects.get(codename="view_user"))
+    allow = getattr(offer, "allow", None)
+    if allow is None:
+        user.user_permissions.add(Permission.objects.get(codename="view_user"))
+    else:
+        allow(user)
     # Django caches the permissions on a user object.
     user = type(user).objects.get(pk=user.pk)
     client = CheckedClient(user=user, revision=client.revision.version)

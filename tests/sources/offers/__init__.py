@@ -3,6 +3,8 @@ The same five tools, offered by each source: a module a source, named as its sou
 
 ``SOURCE`` is the source in SOURCES. ``offered()`` is a context manager: within it, the tools can be
 called, and it gives the URL patterns that the site needs for that. Further tools are not offered.
+``SETTINGS`` are further ones that the source needs, and ``allow()`` lets a user call ``guarded`` if
+a permission does not.
 
 =======  ================================================================================
 count    public, read-only: takes ``number`` (an integer from 1 to 100) and answers with an
@@ -23,5 +25,5 @@ MISSING: Final = "There is no such article."
 RUNS: Final[list[str]] = []
 EVERY: Final = (
     *("candidate", "functions", "grpc", "ninja", "openapi", "own"),
-    *("rest_framework", "rpc"),
+    *("remote", "rest_framework", "rpc"),
 )
