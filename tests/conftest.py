@@ -22,7 +22,7 @@ from django.test.utils import override_settings
 from hypothesis import settings as hypothesis_settings
 
 from mcp_bridge.conf import Audit
-from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.records.repeats import refusals
 from mcp_bridge.records.rows import flush
 from mcp_bridge.testing.checked import CheckedClient
@@ -212,23 +212,31 @@ def no_records_left(
 @pytest.fixture(autouse=True, scope="session")
 def first_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """
-    Restore the rows of the migrations after tests with separate transactions, on SQLite.
+    Restore the rows of the migrations after tests with separate transactions.
 
-    Django empties all tables after such a test and recreates each permission: 25 times the work.
+    Django empties all tables after such a test and recreates each permission: 25 times the work,
+    which SQLite is spared. Elsewhere it also writes rows of the tools, which are those of the test.
     """
-    if connection.vendor != "sqlite":
-        yield
-        return
+    is_sqlite = connection.vendor == "sqlite"
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         names = connection.introspection.django_table_names(only_existing=True, include_views=False)
-        first = {name: cursor.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
+        if not is_sqlite:
+            names = [ToolSetting._meta.db_table]
+        first = {}
+        for name in names:
+            cursor.execute(f'SELECT * FROM "{name}"')
+            first[name] = cursor.fetchall()
 
     def restore(test: TransactionTestCase) -> None:
-        if test._databases_names(include_mirrors=False) != ["default"]:
-            return flush_all(test)
+        databases = test._databases_names(include_mirrors=False)
+        if not is_sqlite or databases != ["default"]:
+            flush_all(test)
+        if "default" not in databases or is_sqlite and databases != ["default"]:
+            return
         with transaction.atomic(), connection.cursor() as cursor:
             for name, rows in first.items():
-                if cursor.execute(f'SELECT * FROM "{name}"').fetchall() != rows:
+                cursor.execute(f'SELECT * FROM "{name}"')
+                if cursor.fetchall() != rows:
                     cursor.execute(f'DELETE FROM "{name}"')
                     for row in rows:
                         marks = ", ".join(["%s"] * len(row))

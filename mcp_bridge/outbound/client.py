@@ -121,7 +121,8 @@ class Outbound:
     and ``first_byte_timeout`` that of the wait for its response, both at most ``timeout``, and
     ``pause`` the longest time without a byte of a body. ``max_bytes`` is the longest body that is
     read as a whole. ``allows`` decides about each address. The threads of a process share a pool of
-    connections. ``ca_file`` has the CA certificates to trust instead of the system's. Raises
+    connections, ``max_connections`` at once, or without a limit. ``ca_file`` has the CA
+    certificates to trust instead of the system's. Raises
     ValueError for an invalid server URL, and OSError if the file cannot be read.
     """
 
@@ -134,6 +135,7 @@ class Outbound:
         connect_timeout: float = math.inf,
         first_byte_timeout: float = math.inf,
         pause: float = math.inf,
+        max_connections: int | None = MAX_CONNECTIONS,
         allows: Callable[[str], bool] = is_host,
         ca_file: str | None = None,
     ) -> None:
@@ -153,6 +155,7 @@ class Outbound:
         self._connect_timeout = min(connect_timeout, timeout)
         self._first_byte_timeout = min(first_byte_timeout, timeout)
         self._pause = pause
+        self._max_connections = max_connections
         is_secure = parts.scheme == "https"
         self._context = ssl.create_default_context(cafile=ca_file) if is_secure else None
         self._backend = _JudgingBackend(allows)
@@ -228,7 +231,8 @@ class Outbound:
         if pid not in self._pools:
             pool = httpcore2.ConnectionPool(
                 ssl_context=self._context,
-                max_connections=MAX_CONNECTIONS,
+                max_connections=self._max_connections,
+                max_keepalive_connections=MAX_CONNECTIONS,
                 keepalive_expiry=_KEEP_ALIVE,
                 network_backend=self._backend,
             )

@@ -37,6 +37,11 @@ class Reading(NamedTuple):
         return self.source.version(generations) == self.version
 
     @property
+    def may_change(self) -> bool:
+        """Whether the source has versions."""
+        return self.source is not None and self.source.version({}) is not None
+
+    @property
     def waits(self) -> bool:
         """Whether some feature could not be built yet."""
         return any(isinstance(each, NotYet) for each in self.messages)
@@ -68,7 +73,7 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
         )
         return Reading(None, [], [message], None)
     # Read before the tools, so that changes in the meantime cause another read.
-    version = source.version(generations or {})
+    version = None if generations is None else source.version(generations)
     try:
         features = [replace(each, source_alias=alias) for each in source.tools()]
     except Exception as exception:

@@ -75,6 +75,8 @@ class Gateway:
             first_byte_timeout=server.first_byte_s,
             pause=server.idle_s,
             max_bytes=server.max_body_bytes,
+            # Streams hold theirs; calls are limited by the site.
+            max_connections=None,
             allows=partial(allows, server.url),
         )
         return Client(outbound, headers, version=server.version, max_event_bytes=MAX_EVENT_BYTES)

@@ -22,5 +22,12 @@ DATABASES = {
 }
 if "SERVED_OPTIONS" in os.environ:
     DATABASES["default"]["OPTIONS"] = json.loads(os.environ["SERVED_OPTIONS"])
-MCP_BRIDGE = {"ALLOW_ANONYMOUS": True}
+MCP_BRIDGE = {
+    "ALLOW_ANONYMOUS": True,
+    "REMOTE_ALLOWED_HOSTS": os.environ.get("SERVED_REMOTE", "").split(),
+}
+if "SERVED_CALLS" in os.environ:
+    # All clients of a test are one caller.
+    calls = int(os.environ["SERVED_CALLS"])
+    MCP_BRIDGE |= {"MAX_CONCURRENT_CALLS": calls, "MAX_PROCESS_CALLS": calls}
 SILENCED_SYSTEM_CHECKS = ["mcp_bridge.W033", "mcp_bridge.W035"]

@@ -156,6 +156,8 @@ urlpatterns = [
     path("rpc", server.view),
     path("mcp", MCPView.as_view()),
     path("amcp", AsyncMCPView.as_view()),
+    path("mcp/remote/", include("mcp_bridge.remote.urls")),
+    path("amcp/remote/", include("mcp_bridge.remote.urls_async")),
     path("", include("mcp_bridge.urls")),
 ]
 wsgi = WSGIHandler()

@@ -201,11 +201,13 @@ def test_silent_tool_is_spoken_for(way: str, tool: str, settings: Any) -> None:
 def test_heartbeat_leaves_the_reports_of_the_tool(way: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PROGRESS_HEARTBEAT": 0.05}
     found = call(way, "steps", wait=0.2)
-    told = [each for each in found.progress if float(each["progress"]).is_integer()]
+    # On a slow machine there may be heartbeats before the first one.
+    sent = [each for each in found.progress if not each["message"].startswith("Running")]
+    told = [each for each in sent if float(each["progress"]).is_integer()]
     assert [each["progress"] for each in told] == [1, 2, 3]
     # Between them, the latest is repeated with the smallest growth.
-    assert len(found.progress) > len(told)
-    assert {each["message"] for each in found.progress} == {"step 1", "step 2", "step 3"}
+    assert len(sent) > len(told)
+    assert {each["message"] for each in sent} == {"step 1", "step 2", "step 3"}
 
 
 @pytest.mark.requirement("progress.rate")
