@@ -90,5 +90,5 @@ def offered() -> Iterator[list[URLPattern]]:
 
 
 def allow(user: Any) -> None:
-    """Let a user call the guarded tool, which has a group: remote tools have no permissions."""
+    """Let a user call the guarded tool, by its group."""
     user.groups.add(Group.objects.get(name="guards"))
