@@ -113,7 +113,7 @@ class BridgeView(View):
             reraise(exception)
         return server
 
-    def readmit(self, request: HttpRequest, message: Request) -> tuple[MCPServer, Context]:
+    def readmit(self, request: HttpRequest, message: Request | None) -> tuple[MCPServer, Context]:
         """Admit a request that is still open once more. Raises ProtocolError."""
         if hasattr(request, "session"):
             # As Django's middleware does.

@@ -50,11 +50,11 @@ ROOMS: dict[str, int] = {
     "management": 1_319,
     "models": 349,
     "oauth": 1_116,
-    "outbound": 322,
-    "protocol": 934,
+    "outbound": 342,
+    "protocol": 938,
     "records": 958,
     "registry": 906,
-    "remote": 2_200,
+    "remote": 2_430,
     "schemas": 2_927,
     "server": 756,
     "sources": 3_059,
@@ -79,8 +79,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 37_060
-MOST_LINES_OF_CORE = 33_700
+MOST_LINES = 37_450
+MOST_LINES_OF_CORE = 34_090
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -14,8 +14,19 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 # The last four bytes are an IPv4 address (RFC 6052; RFC 4291, section 2.5.5.1).
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = IPv6Network("::/96")
-# For translation within a network (RFC 8215), and site-local (RFC 3879).
-_LOCAL: Final = (IPv6Network("64:ff9b:1::/48"), IPv6Network("fec0::/10"))
+# Not on the public internet, or not hosts there, though some versions of Python say so: networks
+# of the IANA registries of special addresses, site-local ones, and the host of Azure's machines.
+_LOCAL: Final = tuple(
+    map(
+        ip_network,
+        (
+            *("64:ff9b:1::/48", "fec0::/10", "::ffff:0:0:0/96", "3fff::/20", "5f00::/16"),
+            *("100:0:0:1::/64", "192.88.99.0/24", "168.63.129.16/32"),
+        ),
+    )
+)
+# The third quarter of an address with an IPv4 address in the last one (RFC 5214).
+_ISATAP: Final = (0x00005EFE, 0x02005EFE)
 
 
 def network_of(address: str) -> str:
@@ -92,7 +103,8 @@ def _meant(text: str) -> Iterator[Address]:
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if address in _NAT64 or address in _COMPATIBLE and int(address) > 1:
+        is_isatap = int(address) >> 32 & 0xFFFFFFFF in _ISATAP
+        if is_isatap or address in _NAT64 or address in _COMPATIBLE and int(address) > 1:
             inner.append(IPv4Address(address.packed[-4:]))
         yield from (each for each in inner if each is not None)
         if address.ipv4_mapped is not None or address in _NAT64:

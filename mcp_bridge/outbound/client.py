@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -42,11 +43,20 @@ class OutboundError(Exception):
     Raised if a request gets no response; the text is a phrase such as "did not answer in time".
 
     The text does not contain addresses. ``is_sent``: whether the service may have received it.
+    ``is_outage``: whether the service cannot be reached, does not answer in time or breaks off.
     """
 
-    def __init__(self, text: str, *, is_sent: bool = True) -> None:
+    def __init__(self, text: str, *, is_sent: bool = True, is_outage: bool = False) -> None:
         super().__init__(text)
         self.is_sent = is_sent
+        self.is_outage = is_outage
+
+
+class Fields(dict[str, str]):
+    """Headers of a request, whose values error reports do not show."""
+
+    def __repr__(self) -> str:
+        return f"Fields({', '.join(self)})"
 
 
 class Received(NamedTuple):
@@ -62,7 +72,7 @@ class _Limits:
     """
     The limits of the call in this thread: its end by monotonic(), and the seconds of one pause.
 
-    ``check`` is called while the call waits, and may raise.
+    ``check`` is called before each wait and at least once a second during it, and may raise.
     """
 
     deadline: float
@@ -103,9 +113,14 @@ class Response:
                 )
         return bytes(read)
 
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the body as it arrives, without a deadline. Raises OutboundError after a pause."""
-        _LIMITS.get().deadline = math.inf
+    def chunks(self, *, may_last: bool = False) -> Iterator[bytes]:
+        """
+        Yield the body as it arrives. Raises OutboundError after a pause.
+
+        If it ``may_last``, the deadline of the call no longer applies.
+        """
+        if may_last:
+            _LIMITS.get().deadline = math.inf
         yield from self._body
 
     def expect_end(self, seconds: float) -> None:
@@ -157,7 +172,7 @@ class Outbound:
         self._pause = pause
         self._max_connections = max_connections
         is_secure = parts.scheme == "https"
-        self._context = ssl.create_default_context(cafile=ca_file) if is_secure else None
+        self._context = _context_of(ca_file) if is_secure else None
         self._backend = _JudgingBackend(allows)
         # By process id.
         self._pools: dict[int, httpcore2.ConnectionPool] = {}
@@ -182,8 +197,8 @@ class Outbound:
         Send a request, and yield the response with any status, whose body was not read yet.
 
         ``target`` is the path below the server's path, with its query string, both
-        percent-encoded; it is sent unchanged. ``check`` is called at least once a second while
-        nothing arrives, and may raise to give the call up. Raises OutboundError, also while the
+        percent-encoded; it is sent unchanged. ``check`` is called at least once a second until
+        the body is read, and may raise to give the call up. Raises OutboundError, also while the
         body is read. Use it in one thread.
         """
         url = httpcore2.URL(
@@ -192,7 +207,7 @@ class Outbound:
             port=self.origin.port,
             target=(self.base + target).encode("ascii"),
         )
-        fields = {"Host": self.host, "Accept-Encoding": "gzip", **headers}
+        fields = Fields({"Host": self.host, "Accept-Encoding": "gzip", **headers})
         limits = _Limits(monotonic() + self.timeout, self._first_byte_timeout, check)
         token = _LIMITS.set(limits)
         timeouts = {"connect": self._connect_timeout, "pool": self._connect_timeout}
@@ -243,19 +258,27 @@ class Outbound:
         return self._pools[pid]
 
 
+@cache
+def _context_of(ca_file: str | None) -> ssl.SSLContext:
+    """Return the TLS settings of this process, since reading the certificates takes long."""
+    return ssl.create_default_context(cafile=ca_file)
+
+
 @contextmanager
 def _outbound_errors() -> Iterator[None]:
     """Raise OutboundError for the errors of httpcore2."""
     try:
         yield
     except (httpcore2.ConnectTimeout, httpcore2.PoolTimeout) as why:
-        raise OutboundError("could not be reached in time", is_sent=False) from why
+        is_outage = isinstance(why, httpcore2.ConnectTimeout)
+        text = "could not be reached in time"
+        raise OutboundError(text, is_sent=False, is_outage=is_outage) from why
     except httpcore2.ConnectError as why:
-        raise OutboundError("cannot be reached", is_sent=False) from why
+        raise OutboundError("cannot be reached", is_sent=False, is_outage=True) from why
     except httpcore2.TimeoutException as why:
-        raise OutboundError("did not answer in time") from why
+        raise OutboundError("did not answer in time", is_outage=True) from why
     except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as why:
-        raise OutboundError("broke off") from why
+        raise OutboundError("broke off", is_outage=True) from why
     except httpcore2.LocalProtocolError:
         # Without the cause, whose text quotes the header.
         text = "was not asked, since a header of the request is invalid"
@@ -337,10 +360,10 @@ class _TimedStream(httpcore2.NetworkStream):
         end = monotonic() + (math.inf if left is None else left)
         while True:
             left = end - monotonic()
+            limits.check()
             try:
                 return self.inner.read(max_bytes, max(min(left, _POLL), 0.001))
             except httpcore2.ReadTimeout:
-                limits.check()
                 if left <= _POLL:
                     raise
 

@@ -23,21 +23,27 @@ _SPELLED = {"mime_type": "mimeType"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentBlock:
-    """The base of blocks; ``annotations`` is MCP's Annotations, ``meta`` is sent as ``_meta``."""
+    """
+    The base of blocks; ``annotations`` is MCP's Annotations, ``meta`` is sent as ``_meta``.
+
+    ``others`` are the members of another server's block that the schema does not have.
+    """
 
     type: ClassVar[str]
     annotations: Mapping[str, Any] | None = None
     meta: Mapping[str, Any] | None = None
+    others: Mapping[str, Any] | None = None
 
     def members(self) -> dict[str, Any]:
         """Return the members of this kind of block; None for those that are absent."""
-        own = (each.name for each in fields(self) if each.name not in ("annotations", "meta"))
+        shared = ("annotations", "meta", "others")
+        own = (each.name for each in fields(self) if each.name not in shared)
         return {_SPELLED.get(name, name): getattr(self, name) for name in own}
 
     def to_json(self) -> bytes:
         """Return the block as JSON text, without absent members."""
         shared = {"annotations": self.annotations, "_meta": self.meta}
-        members = {"type": self.type, **self.members(), **shared}
+        members = {"type": self.type, **self.members(), **shared, **(self.others or {})}
         return encode({name: value for name, value in members.items() if value is not None})
 
 
@@ -51,7 +57,7 @@ class TextContent(ContentBlock):
     def to_json(self) -> bytes:
         if not isinstance(self.text, str):
             raise TypeError(f"TextContent holds a str, not a {type(self.text).__name__}")
-        if self.annotations is None and self.meta is None:
+        if self.annotations is None and self.meta is None and self.others is None:
             # Nearly every result is such a block: skip the intermediate dict.
             return b'{"type":"text","text":' + encode(self.text) + b"}"
         return ContentBlock.to_json(self)
@@ -134,14 +140,16 @@ class CallToolResult:
     The result of a tool call (MCP schema, ``CallToolResult``).
 
     ``structured`` is the value of ``structuredContent``: a JSON object, or the JSON text of one
-    (bytes), which is sent unchanged. ``meta`` is sent as ``_meta``, and ``others`` are the members
-    of another server's result that the schema does not have.
+    (bytes), which is sent unchanged. ``meta`` is sent as ``_meta``. If the result ``is_foreign``,
+    which another server sent, its structured content may be any JSON value, and that of an error is
+    sent too; ``others`` are its members that the schema does not have.
     """
 
     content: Sequence[ContentBlock] = ()
-    structured: JSONObject | bytes | None = None
+    structured: Any = None
     is_error: bool = False
     meta: JSONObject = field(default_factory=dict)
+    is_foreign: bool = False
     others: JSONObject = field(default_factory=dict)
     # All members except _meta as JSON text, by revision: measured first, sent later.
     _written: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -167,11 +175,10 @@ class CallToolResult:
         return cls(content=(TextContent(text),), is_error=True, meta=meta or {})
 
     @property
-    def structured_content(self) -> JSONObject | None:
+    def structured_content(self) -> Any:
         """The value of ``structuredContent``, parsed if it is stored as JSON text."""
         if isinstance(self.structured, bytes):
-            value: JSONObject = json.loads(self.structured)
-            return value
+            return json.loads(self.structured)
         return self.structured
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
@@ -191,11 +198,13 @@ class CallToolResult:
             content = b"[" + b",".join(blocks) + b"]"
         members = [b'{"content":' + content]
         structured = self.structured
-        if structured is not None and revision.structured_content and not self.is_error:
+        is_sent = revision.structured_content and (self.is_foreign or not self.is_error)
+        if structured is not None and is_sent:
             written = structured if isinstance(structured, bytes) else encode(structured)
-            if not written.startswith(b"{"):
+            if written.startswith(b"{") or self.is_foreign and revision.modern:
+                members.append(b'"structuredContent":' + written)
+            elif not self.is_foreign:
                 raise ValueError("structured content must be a JSON object")
-            members.append(b'"structuredContent":' + written)
         members.append(b'"isError":true' if self.is_error else b'"isError":false')
         if revision.modern:
             members.append(b'"resultType":"complete"')

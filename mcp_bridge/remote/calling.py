@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from mcp_bridge.exceptions import Cancelled, InputRequired, ToolError
 from mcp_bridge.features import Context, ToolCall
@@ -14,12 +15,26 @@ from mcp_bridge.protocol import CallToolResult, JSONObject
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.remote.client import AnswerError, Exchange, RemoteError
-from mcp_bridge.remote.gateway import UPSTREAM, Gateway, Unsendable, status_class
+from mcp_bridge.remote.client import Exchange, RemoteError
+from mcp_bridge.remote.gateway import (
+    CONNECT_TIMEOUT,
+    UPSTREAM,
+    Gateway,
+    Unsendable,
+    close_connections,
+    status_class,
+)
 from mcp_bridge.remote.results import questions_in, read_result
 from mcp_bridge.sources.operations.answers import MAYBE
 
 logger = get_logger("mcp_bridge.remote")
+
+# How often a server may ask for its own state again in one call.
+MAX_STATES: Final = 3
+# Characters of the message of a server's progress.
+MAX_MESSAGE: Final = 1000
+# Seconds for which a call that waits keeps its connections to databases.
+HELD: Final = 1.0
 
 
 def call_tool(gateway: Gateway, remote_name: str, call: ToolCall) -> CallToolResult:
@@ -34,20 +49,29 @@ def call_tool(gateway: Gateway, remote_name: str, call: ToolCall) -> CallToolRes
         headers = gateway.checked_headers(context)
     except Unsendable as why:
         raise _error(gateway, str(why)) from why
-    exchange = Exchange(
-        method="tools/call",
-        params=_params(remote_name, call),
-        name=remote_name,
-        headers=parameter_headers(call.tool.headers, call.sent),
-        capabilities=_capabilities(context),
-        on_progress=None if context.stream is None else partial(_report, context),
-        check=partial(_check, context),
-    )
-    result = ask(gateway, headers, exchange, context, may_repeat=call.tool.is_read_only)
-    if result.get("resultType") == "input_required":
-        raise _asked(gateway, result, context)
+    params = _params(remote_name, call)
+    for _ in range(MAX_STATES):
+        exchange = Exchange(
+            method="tools/call",
+            params=params,
+            name=remote_name,
+            headers=parameter_headers(call.tool.headers, call.sent),
+            capabilities=_capabilities(context),
+            on_progress=None if context.stream is None else partial(_report, context),
+            check=_Waiting(context),
+            may_last=True,
+        )
+        result = ask(gateway, headers, exchange, context, may_repeat=call.tool.is_read_only)
+        if result.get("resultType") != "input_required":
+            break
+        if result.get("inputRequests") or "requestState" not in result:
+            raise _asked(gateway, result, context)
+        # The server wants nothing but its state again.
+        params = {**params, "requestState": result["requestState"]}
+    if result.get("resultType", "complete") != "complete":
+        raise _error(gateway, "did not return a result, but something that this site cannot relay")
     try:
-        return read_result(result, context.revision)
+        return read_result(result)
     except ValueError as why:
         raise _error(gateway, f"returned a result that is not MCP ({why})") from why
 
@@ -77,13 +101,22 @@ def ask(
         result = gateway.client(headers).request(exchange)
     except RemoteError as why:
         gateway.breaker.note(is_failure=exchange.status >= 500)
-        raise _error(gateway, f"answered with an error: {cut(str(why), 500)}") from why
+        told = f": {cut(str(why), 500)}" if str(why) else ""
+        raise _error(gateway, f"answered with an error{told}") from why
     except OutboundError as why:
-        # Any other answer comes from a server that works.
-        gateway.breaker.note(is_failure=not isinstance(why, AnswerError) or why.status >= 500)
+        # Any other answer comes from a server that works, or from this site's limits.
+        gateway.breaker.note(is_failure=why.is_outage or exchange.status >= 500)
         logger.warning("Remote server %s %s", server.slug, why, exc_info=why.__cause__)
         more = f". {MAYBE}" if why.is_sent and not may_repeat else ""
-        raise _error(gateway, f"{why}{more}") from why
+        text = str(why)
+        if server.auth in (server.Auth.PER_USER, server.Auth.PASSTHROUGH):
+            text = text.replace("the site's credential", "your credential")
+        raise _error(gateway, f"{text}{more}") from why
+    except Cancelled:
+        # The time limit of the call may be shorter than that of the server.
+        if not exchange.status and monotonic() - began > CONNECT_TIMEOUT:
+            gateway.breaker.note(is_failure=True)
+        raise
     else:
         gateway.breaker.note(is_failure=False)
         return result
@@ -123,12 +156,24 @@ def _report(context: Context, params: JSONObject) -> None:
     done, total, message = (params.get(name) for name in ("progress", "total", "message"))
     if isinstance(done, int | float) and not isinstance(done, bool):
         is_number = isinstance(total, int | float) and not isinstance(total, bool)
-        context.progress(done, total if is_number else None, str(message or ""))
+        text = cut(str(message or ""), MAX_MESSAGE)
+        context.progress(done, total if is_number else None, text)
 
 
-def _check(context: Context) -> None:
-    if context.cancelled:
-        raise Cancelled
+class _Waiting:
+    """Called while a call waits: ends it if its client has gone, and lends its connections."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._until = monotonic() + HELD
+
+    def __call__(self) -> None:
+        if self._context.cancelled:
+            raise Cancelled
+        if monotonic() > self._until:
+            # Others may need the database meanwhile.
+            self._until = math.inf
+            close_connections()
 
 
 def _asked(gateway: Gateway, result: JSONObject, context: Context) -> BaseException:

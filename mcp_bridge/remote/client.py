@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import mcp_bridge
-from mcp_bridge.outbound.client import Outbound, OutboundError, Response
+from mcp_bridge.outbound.client import Fields, Outbound, OutboundError, Response
 from mcp_bridge.protocol import LATEST, REVISIONS, JSONObject, ProtocolError, jsonrpc
 from mcp_bridge.protocol.headers import header_value
 from mcp_bridge.protocol.requests import (
@@ -37,6 +37,8 @@ _UNSUPPORTED_VERSION: Final = -32022
 _OF_PARAMS: Final = (-32020, -32021, -32602)
 _METHOD_NOT_FOUND: Final = -32601
 _SESSION: Final = re.compile(r"[\x21-\x7e]{1,1024}")
+# The length from which a header's value is too long to be in a text by chance.
+_SHORTEST: Final = 6
 # Seconds for the end of a stream after its response, so that its connection can be used again.
 _REST: Final = 0.05
 
@@ -91,9 +93,9 @@ class Exchange:
     One request to the server.
 
     ``name`` is mirrored in Mcp-Name, ``headers`` are further ones, and ``capabilities`` those
-    that the client declares. ``check`` is called while nothing arrives, and may raise. ``status``
-    is the HTTP status of the response, 0 before and without one, and ``session`` the id of a
-    session that the response begins.
+    that the client declares. ``check`` is called at least once a second, and may raise. A stream
+    that ``may_last`` is read as long as bytes come. ``status`` is the HTTP status of the response,
+    0 before and without one, and ``session`` the id of a session that the response begins.
     """
 
     method: str
@@ -103,6 +105,7 @@ class Exchange:
     capabilities: JSONObject = field(default_factory=dict)
     on_progress: OnProgress | None = None
     check: Check | None = None
+    may_last: bool = False
     status: int = 0
     session: str = ""
 
@@ -133,7 +136,8 @@ class Client:
         self._numbers = count(1)
         # None before the handshake; requests to a modern server do not need one.
         self._peer = _Peer(version) if version == LATEST.version else None
-        self._meeting = threading.Lock()
+        self._meeting, self._busy = threading.Lock(), threading.Lock()
+        self._running = 0
         # The handshakes that have ended, and why the last one failed.
         self._handshakes = 0
         self._failure: OutboundError | None = None
@@ -146,6 +150,20 @@ class Client:
         callbacks of the exchange raise. A request is repeated once if the server says that it did
         not know the session, or refuses the revision.
         """
+        with self._busy:
+            self._running += 1
+        try:
+            return self._request(exchange)
+        finally:
+            with self._busy:
+                self._running -= 1
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request runs."""
+        return self._running > 0
+
+    def _request(self, exchange: Exchange) -> JSONObject:
         peer = self._peer or self._meet(None, self.version, exchange.check)
         try:
             return self._ask(exchange, peer)
@@ -261,15 +279,17 @@ class Client:
         with self.outbound.open("POST", "", self._fields(peer), body, check) as response:
             response.read()
 
-    def _fields(self, peer: _Peer) -> dict[str, str]:
+    def _fields(self, peer: _Peer) -> Fields:
         """Return the headers of any request."""
-        fields = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "Accept-Encoding": "identity",
-            "User-Agent": f"django-mcp-bridge/{mcp_bridge.__version__}",
-            **self._headers,
-        }
+        fields = Fields(
+            {
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                "Accept-Encoding": "identity",
+                "User-Agent": f"django-mcp-bridge/{mcp_bridge.__version__}",
+                **self._headers,
+            }
+        )
         if peer.version:
             fields["MCP-Protocol-Version"] = peer.version
         if peer.session:
@@ -313,7 +333,7 @@ class Client:
             if not isinstance(result, dict):
                 raise AnswerError("answered without a result", status)
             return result
-        error = _error_in(answer["error"])
+        error = _error_in(answer["error"], self._headers)
         if error.code == _UNSUPPORTED_VERSION:
             raise _Outdated("", error)
         if status == 400 and error.code not in _OF_PARAMS:
@@ -368,7 +388,8 @@ class Client:
     ) -> JSONObject:
         answer: JSONObject | None = None
         try:
-            for event in read_events(response.chunks(), self._max_event_bytes):
+            chunks = response.chunks(may_last=exchange.may_last)
+            for event in read_events(chunks, self._max_event_bytes):
                 if not event.data:
                     continue
                 message = _message(event.data, response.status)
@@ -441,9 +462,18 @@ def _message(text: bytes, status: int) -> JSONObject:
     return message
 
 
-def _error_in(error: Any) -> RemoteError:
+def _error_in(error: Any, sent: Mapping[str, str]) -> RemoteError:
+    """Return the error of a response, without the values of the headers that were sent."""
     error = error if isinstance(error, dict) else {}
     message = error.get("message")
-    return RemoteError(
-        error.get("code"), message if isinstance(message, str) else "", error.get("data")
-    )
+    text = without(sent, message) if isinstance(message, str) else ""
+    return RemoteError(error.get("code"), text, error.get("data"))
+
+
+def without(sent: Mapping[str, str], text: str) -> str:
+    """Return a text of the server without the values of headers, which it may quote."""
+    for value in sent.values():
+        for secret in {value, value.rpartition(" ")[2]}:
+            if len(secret) >= _SHORTEST:
+                text = text.replace(secret, "…")
+    return text

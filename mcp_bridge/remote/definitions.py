@@ -15,6 +15,7 @@ from mcp_bridge.schemas.validation import SchemaValidator
 from mcp_bridge.schemas.walk import SchemaDocument
 
 MAX_SCHEMA_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 160 * 1024
 MAX_NAME: Final = 64
 # MCP 2025-11-25, "Tools", "Tool names".
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -78,6 +79,9 @@ def check_definition(definition: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"its {member} has {size} bytes; at most {MAX_SCHEMA_BYTES} are served"
             )
+    size = len(jsonrpc.encode(definition))
+    if size > MAX_BYTES:
+        raise ValueError(f"its definition has {size} bytes; at most {MAX_BYTES} are served")
     if schema.get("type") != "object":
         raise ValueError("its inputSchema is not of the type object")
     output = definition.get("outputSchema")

@@ -190,6 +190,11 @@ class HeaderFormSet(BaseInlineFormSet):
         super().clean()
         seen = set[str]()
         headers: list[Any] = self.forms
+        if getattr(self.instance, "is_moved", False):
+            submitted = {form.instance.pk for form in headers}
+            stored = self.instance.headers.filter(is_secret=True).exclude(pk__in=submitted)
+            if stored.exists():
+                raise ValidationError(_MOVED)
         for form in headers:
             given = form.cleaned_data if form.is_valid() else {}
             name = given.get("name", "").lower()

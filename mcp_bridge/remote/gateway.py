@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from django.db import connections
 from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.concurrency.threads import in_pool
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
-from mcp_bridge.outbound.client import Outbound
+from mcp_bridge.outbound.client import Fields, Outbound
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.remote.breaker import Breaker
 from mcp_bridge.remote.client import Client
@@ -62,7 +63,7 @@ class Gateway:
             self._clients[key] = found
             if len(self._clients) > MAX_CLIENTS:
                 _, dropped = self._clients.popitem(last=False)
-        if dropped is not None:
+        if dropped is not None and not dropped.is_busy:
             in_pool(dropped.end_session)
         return found
 
@@ -81,7 +82,7 @@ class Gateway:
         )
         return Client(outbound, headers, version=server.version, max_event_bytes=MAX_EVENT_BYTES)
 
-    def checked_headers(self, context: Context) -> dict[str, str]:
+    def checked_headers(self, context: Context) -> Fields:
         """
         Return ``headers``, none of which has the caller's credential unless the row says so.
 
@@ -94,18 +95,21 @@ class Gateway:
         return headers
 
     @sensitive_variables()
-    def headers(self, context: Context | None) -> dict[str, str]:
+    def headers(self, context: Context | None) -> Fields:
         """
         Return the credential and the configured headers of a request of this caller.
 
-        ``context`` is None for requests of the site itself. Raises Unsendable.
+        ``context`` is None for requests of the site itself, which lack headers of callers. Raises
+        Unsendable.
         """
-        headers = {}
+        headers = Fields()
         credential = self._credential(context)
         if credential is not None:
             headers["Authorization"] = f"Bearer {credential}"
         meta = {} if context is None or context.request is None else context.request.META
         for each in self._headers:
+            if each.from_header and context is None:
+                continue
             try:
                 value = opened(each.value) if each.is_secret else each.value
             except SecretUnavailable as why:
@@ -131,18 +135,19 @@ class Gateway:
             except SecretUnavailable as why:
                 logger.error("Remote server %s: its credential: %s", server.slug, why)
                 raise Unsendable("cannot be used: the site's credential is unavailable") from why
-        if context is None or server.auth == auth.NONE:
+        if server.auth == auth.NONE:
             return None
         if server.auth == auth.PASSTHROUGH:
-            request = context.request
+            request = None if context is None else context.request
             given = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
             kind, _, token = given.partition(" ")
             return token.strip() if kind.lower() == "bearer" else None
         path = conf.REMOTE_TOKEN_FOR
-        token = None if path is None else imported(path)(context.user, server)
-        if not token:
+        user = None if context is None else context.user
+        token = None if path is None else imported(path)(user, server)
+        if not token and context is not None:
             raise Unsendable("requires an account of yours, which this site does not know")
-        return str(token)
+        return str(token) if token else None
 
 
 # By the key of the server, with the values of its rows.
@@ -154,7 +159,8 @@ def gateway_of(server: RemoteServer) -> Gateway:
     headers = list(server.headers.all())
     fields = ("url", "auth", "credential", "first_byte_s", "whole_call_s", "idle_s")
     told = [getattr(server, name) for name in (*fields, "max_body_bytes")]
-    of_headers = [(each.name, each.value, each.is_secret, each.from_header) for each in headers]
+    parts = ("name", "value", "is_secret", "from_header", "is_required")
+    of_headers = [[getattr(each, name) for name in parts] for each in headers]
     # Texts of settings decide about hosts and credentials too.
     values = (told, of_headers, conf.REMOTE_ALLOWED_HOSTS, conf.REMOTE_SECRET_KEYS)
     known = _gateways.get(server.pk)
@@ -162,6 +168,13 @@ def gateway_of(server: RemoteServer) -> Gateway:
         known = _gateways[server.pk] = values, Gateway(server, headers)
     known[1].server = server
     return known[1]
+
+
+def close_connections() -> None:
+    """Close this thread's connections to databases, except those in a transaction."""
+    for each in connections.all(initialized_only=True):
+        if not each.in_atomic_block:
+            each.close()
 
 
 def status_class(status: int) -> str:

@@ -38,8 +38,8 @@ RESERVED: Final = re.compile(
     r"accept-encoding|user-agent|mcp-.*|x-accel-.*",
     re.IGNORECASE,
 )
-# Headers with the credentials of a caller for this site.
-OF_CALLER: Final = re.compile(r"authorization|cookie|x-csrf-?token", re.IGNORECASE)
+# Headers with the credentials of a caller for this site, and those of its body.
+OF_CALLER: Final = re.compile(r"authorization|cookie|x-csrf-?token|content-.*", re.IGNORECASE)
 
 
 def is_allowed_host(url: str) -> bool:
@@ -220,7 +220,8 @@ class RemoteHeader(models.Model):
     def clean(self) -> None:
         if RESERVED.fullmatch(self.name):
             raise ValidationError({"name": _("This header is set by the connection.")})
-        if OF_CALLER.fullmatch(self.from_header):
+        # Django reads both spellings alike.
+        if OF_CALLER.fullmatch(self.from_header.replace("_", "-")):
             text = _("This header has the caller's credential for this site.")
             raise ValidationError({"from_header": text})
         if bool(self.value) == bool(self.from_header):

@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from http import HTTPStatus
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, ClassVar, Final
 
-from django.db import connections
 from django.http import HttpRequest
 
-from mcp_bridge.access.policy import caller_of, is_limited
-from mcp_bridge.calls.interceptors import having, see_request
 from mcp_bridge.concurrency import places
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import JSONObject, ProtocolError, Reply, Request, errors, jsonrpc
 from mcp_bridge.records import recorder
-from mcp_bridge.remote.gateway import (
-    MAX_EVENT_BYTES,
-    UPSTREAM,
-    Gateway,
-    Unsendable,
-    status_class,
-)
-from mcp_bridge.remote.relay import REQUEST_HEADERS, GatewayError, Relay
+from mcp_bridge.remote import gateway as gateways
+from mcp_bridge.remote.admission import Sessions, check_access, take_slot
+from mcp_bridge.remote.incoming import changed_params, relayed_headers
+from mcp_bridge.remote.relay import GatewayError, Relay
 
-# Events that a client may be behind before the server is read on.
+# Events that a client may be behind before the server is read on, and the seconds that it may be.
 _MOST_UNREAD: Final = 8
+_PATIENCE: Final = 30.0
+# Seconds after which a credential is checked again.
+CREDENTIAL: Final = 30.0
 _COMMENT: Final = b":\n\n"
-
-
-class UnknownServerError(errors.ForbiddenError):
-    """There is no such server, or not for this caller."""
-
-    code = 404
-    http_status = HTTPStatus.NOT_FOUND
-    refusal = "forbidden"
-
-    def __init__(self) -> None:
-        super().__init__("Unknown remote server.")
-
-
-def unknown_server(slug: str, context: Context) -> UnknownServerError:
-    """Return the error for a server that does not exist, which is on record."""
-    error = UnknownServerError()
-    recorder.refuse(error.refusal, slug, None, context, error=error)
-    return error
+_SESSION: Final = "mcp-session-id"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,45 +54,61 @@ class Passing:
     A request of a client for a server, whose answer is sent to ``stream`` if the client has one.
 
     ``message`` is the JSON-RPC message in ``body``, and ``request`` the same as it was read; None
-    for the response of a legacy client, and without a body.
+    for the response of a legacy client, and without a body. ``readmit`` checks the caller again.
     """
 
-    gateway: Gateway
+    gateway: gateways.Gateway
     context: Context
     http: HttpRequest
+    readmit: Callable[[Passing], object]
     stream: Any = None
     body: bytes | None = None
     message: JSONObject | None = None
     request: Request | None = None
+    _checked: float = field(default_factory=monotonic, init=False)
 
     async def run(self) -> Reply:
         """Return the reply. Raises ProtocolError."""
         await places.in_thread()
-        call = self._call()
+        server, call = self.gateway.server, self._call()
         try:
-            own = self._check_access()
-            await self._intercept()
-        except ProtocolError as error:
-            recorder.refuse(error.refusal, call.tool.name, call.sent, self.context, error=error)
+            check_access(server, self.context)
+            try:
+                own = self.gateway.checked_headers(self.context)
+            except gateways.Unsendable as why:
+                text = f"Invalid request: the remote server {server.name} {why}."
+                raise errors.InvalidRequestError(text) from why
+            changed = await self._intercepted()
+            fields = relayed_headers(self.http.headers, changed, server)
+            fields |= own
+            if _SESSION in fields:
+                fields[_SESSION] = Sessions(server, self.context).opened(fields[_SESSION])
+        except Exception as error:
+            # A hook of the site may raise anything.
+            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
+            recorder.refuse(code, call.tool.name, call.sent, self.context, error=error)
             raise
-        slot = places.CallSlot(caller_of(self.context), getattr(self.http, "mcp_slot", None))
+        slot = take_slot(self.http, self.context)
+        relay = Relay(
+            slug=server.slug,
+            name=server.name,
+            outbound=self.gateway.client(own).outbound,
+            context=self.context,
+            method=str(self.http.method),
+            fields=fields,
+            body=self.body,
+            message=self.message,
+            check=self._check,
+            begin=None if self.stream is None else self._begin,
+            send=self._send,
+            note=lambda is_failure: self.gateway.breaker.note(is_failure=is_failure),
+            max_event_bytes=gateways.MAX_EVENT_BYTES,
+        )
         try:
-            return await self._relay(own, call)
+            reply = await self._recorded(relay, call)
         finally:
             slot.free()
-
-    def _check_access(self) -> dict[str, str]:
-        """Return the site's own headers for the server. Raises ProtocolError."""
-        server, context = self.gateway.server, self.context
-        has_permission = server.permission and context.user.has_perm(server.permission)
-        # A limited credential names tools, not servers.
-        if not has_permission or is_limited(context.auth):
-            raise UnknownServerError
-        try:
-            return self.gateway.checked_headers(context)
-        except Unsendable as why:
-            text = f"Invalid request: the remote server {server.name} {why}."
-            raise errors.InvalidRequestError(text) from why
+        return reply._replace(headers=self._signed(reply.headers))
 
     def _call(self) -> ToolCall:
         """Return the request as records know it."""
@@ -129,37 +123,19 @@ class Passing:
         sent = params if isinstance(params, Mapping) else {}
         return ToolCall(_kind_of(" ".join(parts)[:128]), {}, self.context, sent)
 
-    async def _intercept(self) -> None:
-        """Show the message to the interceptors, and take their changes of its params."""
-        if self.request is None or self.message is None or not having("request"):
-            return
-        before = jsonrpc.encode(self.message)
-        await see_request(self.request, self.context)
-        changed = {**self.message, "params": self.request.params}
-        if "params" in self.message and jsonrpc.encode(changed) != before:
-            self.message, self.body = changed, jsonrpc.encode(changed)
+    async def _intercepted(self) -> JSONObject | None:
+        """Show the message to the interceptors; return its params if they have changed them."""
+        if self.request is None or self.message is None:
+            return None
+        changed = await changed_params(self.request, self.message, self.context)
+        if changed is not None:
+            self.message = {**self.message, "params": changed}
+            self.body = jsonrpc.encode(self.message)
+        return changed
 
-    async def _relay(self, own: Mapping[str, str], call: ToolCall) -> Reply:
-        server, stream, context = self.gateway.server, self.stream, self.context
-        given = {
-            name: value
-            for name, value in self.http.headers.items()
-            if name.lower() in REQUEST_HEADERS or name.lower().startswith("mcp-")
-        }
-        relay = Relay(
-            slug=server.slug,
-            name=server.name,
-            outbound=self.gateway.client(own).outbound,
-            context=context,
-            method=str(self.http.method),
-            fields={**given, "Accept-Encoding": "identity", **own},
-            body=self.body,
-            message=self.message,
-            check=places.check_cancelled,
-            begin=None if stream is None else self._begin,
-            send=self._send,
-            max_event_bytes=MAX_EVENT_BYTES,
-        )
+    async def _recorded(self, relay: Relay, call: ToolCall) -> Reply:
+        """Return the reply of a relay that is on record. Raises ProtocolError."""
+        server, context = self.gateway.server, self.context
         try:
             started = await recorder.start(call)
         except CallRefused as refused:
@@ -169,36 +145,49 @@ class Passing:
         outcome, code = Outcome.FAILED, str(ErrorCode.UNAVAILABLE)
         try:
             if left := self.gateway.breaker.seconds_open():
-                text = (
-                    f"The remote server {server.name} has failed repeatedly: retry in {left:.0f} s."
-                )
-                raise GatewayError(text)
+                text = f"has failed repeatedly: retry in {left:.0f} s"
+                raise GatewayError(f"The remote server {server.name} {text}.")
             reply = relay.run()
-            if relay.is_rejected:
-                code = ErrorCode.REJECTED
-            else:
-                outcome, code = Outcome.SUCCEEDED, ""
+            code = relay.failure
+            outcome = Outcome.FAILED if code else Outcome.SUCCEEDED
             return reply
         except asyncio.CancelledError:
             outcome, code = Outcome.CANCELLED, ""
             raise
         finally:
-            if relay.status or outcome == Outcome.FAILED:
-                is_failure = relay.status == 0 or relay.status >= 500
-                self.gateway.breaker.note(is_failure=is_failure)
-            context.scratch[UPSTREAM] = server.slug, status_class(relay.status)
+            context.scratch[gateways.UPSTREAM] = server.slug, gateways.status_class(relay.status)
             await recorder.finish(started, outcome, error_code=code, result_bytes=relay.size)
 
     def _begin(self, headers: Mapping[str, str]) -> None:
         """Begin the stream to the client, whose events may take long to come."""
-        self.stream.headers = headers
+        self.stream.headers = self._signed(headers)
         self.stream.put(b"")
-        for each in connections.all(initialized_only=True):
-            if not each.in_atomic_block:
-                each.close()
+        gateways.close_connections()
+
+    def _signed(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Return response headers, with a session id that is of this user alone."""
+        if _SESSION not in headers:
+            return headers
+        sessions = Sessions(self.gateway.server, self.context)
+        return {**headers, _SESSION: sessions.signed(headers[_SESSION])}
 
     def _send(self, data: bytes) -> None:
+        until = monotonic() + _PATIENCE
         while self.stream.unread > _MOST_UNREAD:
-            places.check_cancelled()
+            self._check()
+            if monotonic() > until:
+                self.stream.cancel()
             sleep(0.02)
         self.stream.put(data)
+
+    def _check(self) -> None:
+        """Raise CancelledError if the client has gone, or may not receive more."""
+        places.check_cancelled()
+        if monotonic() > self._checked + CREDENTIAL:
+            self._checked = monotonic()
+            try:
+                self.readmit(self)
+            except ProtocolError:
+                raise asyncio.CancelledError from None
+            finally:
+                gateways.close_connections()

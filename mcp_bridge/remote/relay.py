@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from mcp_bridge.calls.interceptors import having
 from mcp_bridge.exceptions import RejectError
 from mcp_bridge.features import Context
-from mcp_bridge.outbound.client import Outbound, OutboundError, Response
+from mcp_bridge.models.outcomes import ErrorCode
+from mcp_bridge.outbound.client import Fields, Outbound, OutboundError, Response
 from mcp_bridge.protocol import JSONObject, ProtocolError, Reply, jsonrpc
 from mcp_bridge.protocol.errors import InternalError
+from mcp_bridge.remote.client import without
 from mcp_bridge.remote.events import Event, TooLong, read_events
 
-# Request headers that are relayed, beside those of MCP, and response headers.
-REQUEST_HEADERS: Final = ("accept", "content-type", "last-event-id", "traceparent")
+# Response headers that are relayed.
 RESPONSE_HEADERS: Final = ("mcp-session-id", "mcp-protocol-version", "retry-after")
 # Bytes of an answer other than JSON-RPC that are quoted in the error.
 MOST_QUOTED: Final = 2048
@@ -53,8 +54,10 @@ class Relay:
     One HTTP request to a remote server, for one of a client.
 
     ``message`` is the client's message, if it is one; ``send`` sends bytes to the client before
-    the end, and ``begin`` begins that stream with response headers. ``status`` and ``size`` are
-    the server's HTTP status and the bytes of its body, so far.
+    the end, and ``begin`` begins that stream with response headers. ``note`` takes whether the
+    server is out of order. ``status`` and ``size`` are the server's HTTP status and the bytes of
+    its body, so far; ``failure`` is the error code for the record, if the client has received an
+    error in the place of the server's answer.
     """
 
     slug: str
@@ -62,17 +65,18 @@ class Relay:
     outbound: Outbound
     context: Context
     method: str
-    fields: Mapping[str, str]
+    fields: Fields
     body: bytes | None
     message: JSONObject | None
     check: Callable[[], object]
     begin: Callable[[Mapping[str, str]], None] | None
     send: Callable[[bytes], None]
+    note: Callable[[bool], None]
     max_event_bytes: int
     status: int = 0
     size: int = 0
-    # Whether the client has received an error in the place of the server's answer.
-    is_rejected: bool = field(default=False, init=False)
+    failure: str = ""
+    _has_begun: bool = field(default=False, init=False)
 
     def run(self) -> Reply:
         """Return the reply, or one without a body if its events were sent. Raises ProtocolError."""
@@ -80,80 +84,89 @@ class Relay:
         try:
             with opening as response:
                 self.status = response.status
+                self.note(response.status >= 500)
                 found = response.headers.items()
                 headers = {name: value for name, value in found if name in RESPONSE_HEADERS}
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if response.status < 300 and kind == "text/event-stream" and self.begin is not None:
+                    self._has_begun = True
                     self.begin(headers)
                     self._relay_events(response)
                     return Reply(HTTPStatus.OK)
                 return self._reply(response, kind, headers)
         except OutboundError as why:
-            if self.begin is None or not self.status or not self.size:
-                raise GatewayError(f"The remote server {self.name} {why}.") from why
-            # The client has received a part.
-            self._send_error(f"The remote server {self.name} {why}.")
+            if not self.status:
+                self.note(why.is_outage)
+            if not self._has_begun:
+                raise self._error(str(why)) from why
+            # The stream of a GET may be silent for long: the client opens it again.
+            if self.method != "GET":
+                self._send_error(self._error(str(why)))
             return Reply(HTTPStatus.OK)
+
+    def _error(self, text: str, **data: object) -> GatewayError:
+        return GatewayError(f"The remote server {self.name} {text}.", data=data or None)
 
     def _reply(self, response: Response, kind: str, headers: Mapping[str, str]) -> Reply:
         """Return the reply for an answer in one piece."""
-        status = HTTPStatus(response.status) if response.status in _STATUSES else None
-        if response.status in (401, 403, 407):
-            text = f"The remote server {self.name} refused the site's credential."
-            raise GatewayError(text, data={"upstream_status": response.status})
-        if status is None or 300 <= status < 400:
-            text = f"The remote server {self.name} answered with HTTP status {response.status}."
-            raise GatewayError(text, data={"upstream_status": response.status})
-        body = response.read()
+        number = response.status
+        if number in (401, 403, 407):
+            raise self._error("refused the site's credential", upstream_status=number)
+        if number not in _STATUSES or 300 <= number < 400:
+            raise self._error(f"answered with HTTP status {number}", upstream_status=number)
+        status, body = HTTPStatus(number), response.read()
         self.size = len(body)
         if not body or self.method == "DELETE":
             return Reply(status, headers=headers)
         if kind == "application/json":
-            with suppress(ProtocolError):
-                members = jsonrpc.decode(body)
-                if _is_message(members):
-                    return Reply(status, self._seen(members, body), headers)
+            members = _read(body)
+            if members is not None:
+                if members.get("id") not in ((self.message or {}).get("id"), None):
+                    raise self._error("answered another request")
+                return Reply(status, self._seen(members, body), headers)
         if self.method == "GET" and status != HTTPStatus.OK:
             # Such as 405, of a server without a stream.
             return Reply(status, headers=headers)
-        raise GatewayError(
-            f"The remote server {self.name} answered with something else than JSON-RPC.",
-            data={
-                "upstream_status": response.status,
-                "body": body[:MOST_QUOTED].decode(errors="replace"),
-            },
-        )
+        quoted = without(self.fields, body[:MOST_QUOTED].decode(errors="replace"))
+        # Interceptors cannot have seen it.
+        more = {} if having("remote_message") else {"body": quoted}
+        error = self._error("answered with something else than JSON-RPC", upstream_status=number)
+        error.data = {"upstream_status": number, **more}
+        if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS):
+            raise error
+        # A lost session, or a request to wait.
+        self.failure = ErrorCode.UNAVAILABLE
+        return Reply(status, _rejection(self.message or {}, error), headers)
 
     def _relay_events(self, response: Response) -> None:
         try:
             for event in read_events(self._counted(response), self.max_event_bytes):
                 self.send(self._event(event))
         except TooLong:
-            self._send_error(
-                f"The remote server {self.name} sent an event of more than "
-                f"{self.max_event_bytes} bytes, which is the limit."
-            )
+            text = f"sent an event of more than {self.max_event_bytes} bytes, which is the limit"
+            self._send_error(self._error(text))
 
     def _counted(self, response: Response) -> Iterator[bytes]:
-        for chunk in response.chunks():
+        for chunk in response.chunks(may_last=True):
             self.size += len(chunk)
             yield chunk
 
     def _event(self, event: Event) -> bytes:
-        """Return an event as it came, unless interceptors change its message."""
-        if not event.data or not having("remote_message"):
+        """Return an event as it came, unless interceptors change or reject its message."""
+        lines = event.raw.splitlines()
+        if not having("remote_message") or not any(each.startswith(b"data") for each in lines):
             return event.raw
-        try:
-            members = jsonrpc.decode(event.data)
-        except ProtocolError:
-            return event.raw
-        if not _is_message(members):
-            return event.raw
-        seen = self._seen(members, event.data)
+        members = _read(event.data or b"")
+        if members is not None:
+            seen = self._seen(members, event.data or b"")
+        else:
+            # Interceptors have to see all that reaches the client.
+            self.failure = ErrorCode.REJECTED
+            seen = _rejection({}, self._error("sent a message that this site cannot read"))
         if seen is event.data:
             return event.raw
         # Its id, with which a client resumes the stream, stays.
-        kept = [line for line in event.raw.splitlines() if line.startswith((b"id:", b"event:"))]
+        kept = [line for line in lines if line.startswith(b"id:")]
         return b"\n".join([*kept, b"data: " + seen, b"", b""])
 
     def _seen(self, members: JSONObject, text: bytes) -> bytes:
@@ -163,19 +176,27 @@ class Relay:
             try:
                 changed = each.run_here(_see, each.method, message, self.context)
             except (RejectError, InternalError) as error:
-                self.is_rejected = True
+                self.failure = error.refusal
                 return _rejection(members, error)
             if changed is not None:
                 members, text = changed, jsonrpc.encode(changed)
         return text
 
-    def _send_error(self, text: str) -> None:
-        self.is_rejected = True
-        error = GatewayError(text)
+    def _send_error(self, error: GatewayError) -> None:
+        self.failure = ErrorCode.UNAVAILABLE
         self.send(b"data: " + _rejection(self.message or {}, error) + b"\n\n")
 
 
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
+
+
+def _read(text: bytes) -> JSONObject | None:
+    """Return the members of a JSON-RPC message, or None for anything else."""
+    with suppress(ProtocolError):
+        members: Any = jsonrpc.decode(text)
+        if _is_message(members):
+            return cast(JSONObject, members)
+    return None
 
 
 def _is_message(members: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONObject, Revision, TextContent
+from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONObject, TextContent
 from mcp_bridge.protocol.content import OtherContent
 from mcp_bridge.protocol.input_requests import (
     CreateMessageRequest,
@@ -23,9 +23,9 @@ _READ: Final = frozenset({"content", "structuredContent", "isError", "_meta", "r
 _OF_TEXT: Final = frozenset({"type", "text", "annotations", "_meta"})
 
 
-def read_result(given: JSONObject, revision: Revision) -> CallToolResult:
+def read_result(given: JSONObject) -> CallToolResult:
     """
-    Return a CallToolResult (MCP schema) with all members of a server's, for a client's revision.
+    Return a CallToolResult (MCP schema) with all members of a server's.
 
     Raises ValueError if its members are not those of a result.
     """
@@ -37,30 +37,24 @@ def read_result(given: JSONObject, revision: Revision) -> CallToolResult:
         raise ValueError("isError or _meta has the wrong type")
     # The server's own name is none of the caller's business: this site answers.
     meta = {name: each for name, each in meta.items() if name != SERVER_INFO}
-    others = {name: each for name, each in given.items() if name not in _READ}
-    structured = given.get("structuredContent")
-    if structured is not None and (is_error or not isinstance(structured, dict)):
-        # The schema of CallToolResult here is narrower; legacy clients expect an object.
-        if revision.modern or isinstance(structured, dict) and revision.structured_content:
-            others["structuredContent"] = structured
-        structured = None
     return CallToolResult(
         content=[_block(each) for each in content],
-        structured=structured,
+        structured=given.get("structuredContent"),
         is_error=is_error,
         meta=meta,
-        others=others,
+        is_foreign=True,
+        others={name: each for name, each in given.items() if name not in _READ},
     )
 
 
 def _block(given: dict[str, Any]) -> ContentBlock:
     # Text blocks are what interceptors and records read.
-    if given.get("type") == "text" and given.keys() <= _OF_TEXT:
+    if given.get("type") == "text":
         if not isinstance(given.get("text"), str):
             raise ValueError("a text block lacks its text")
-        return TextContent(
-            given["text"], annotations=given.get("annotations"), meta=given.get("_meta")
-        )
+        others = {name: each for name, each in given.items() if name not in _OF_TEXT}
+        parts = {"annotations": given.get("annotations"), "meta": given.get("_meta")}
+        return TextContent(given["text"], **parts, others=others or None)
     if not isinstance(given.get("type"), str):
         raise ValueError("a content block lacks its type")
     return OtherContent(given)

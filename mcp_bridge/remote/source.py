@@ -16,7 +16,7 @@ from mcp_bridge.models import Generation
 from mcp_bridge.protocol import JSONObject, Revision
 from mcp_bridge.registry.registry import has_database
 from mcp_bridge.remote.definitions import annotations_in, enforced_schema
-from mcp_bridge.remote.models import RemoteServer, RemoteTool
+from mcp_bridge.remote.models import RemoteHeader, RemoteServer, RemoteTool
 from mcp_bridge.schemas import header_parameters
 from mcp_bridge.sources.base import Source
 
@@ -67,11 +67,14 @@ class RemoteSource(Source):
         except ImportError:
             # A check reports the missing package (checks.check_remote).
             return []
-        offered = RemoteTool.objects.filter(gone=False, reason="")
+        # Not from a replica, which may be behind the generation.
+        using = router.db_for_write(RemoteServer)
+        offered = RemoteTool.objects.using(using).filter(gone=False, reason="")
+        headers = Prefetch("headers", queryset=RemoteHeader.objects.using(using))
         servers = (
-            RemoteServer.objects.using(router.db_for_write(RemoteServer))
+            RemoteServer.objects.using(using)
             .filter(enabled=True)
-            .prefetch_related("headers", Prefetch("tools", queryset=offered))
+            .prefetch_related(headers, Prefetch("tools", queryset=offered))
         )
         return [
             self._candidate(gateway_of(server), row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Final
 
 from django.db import router, transaction
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from mcp_bridge.models import Generation
 from mcp_bridge.outbound.client import OutboundError
-from mcp_bridge.protocol import jsonrpc
+from mcp_bridge.protocol import jsonrpc, without_unprintable
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.remote.client import AnswerError, Client, Exchange, RemoteError
@@ -22,6 +23,8 @@ from mcp_bridge.remote.models import RemoteServer, RemoteTool
 
 MAX_PAGES: Final = 50
 MAX_TOOLS: Final = 500
+# Seconds for all pages of a list.
+MAX_SECONDS: Final = 120
 # The fields of a row that fetching may change.
 _FETCHED: Final = ("name", "definition", "reason", "gone")
 
@@ -75,16 +78,23 @@ def sync(server: RemoteServer) -> Synced:
         finally:
             client.close()
     except SyncError as why:
-        _note(server, using, last_error=cut(str(why), 500))
+        _note(server, using, last_error=cut(without_unprintable(str(why)), 500))
         raise
     with transaction.atomic(using):
         # Others wait here, and then see these rows.
         Generation.lock(using)
+        if _told(RemoteServer.objects.using(using).filter(pk=server.pk).first()) != _told(server):
+            raise SyncError("was changed or deleted while its tools were fetched: fetch them again")
         found = _store(server, definitions, is_whole, using)
         if found.new or found.changed or found.gone or server.version != client.version:
             Generation.renew(using, Generation.SOURCES)
         _note(server, using, version=client.version, last_sync=timezone.now(), last_error="")
     return found
+
+
+def _told(server: RemoteServer | None) -> object:
+    """Return what decides which tools a server offers, and their names."""
+    return server and (server.url, server.slug, server.auth, server.credential)
 
 
 def _note(server: RemoteServer, using: str, **values: object) -> None:
@@ -107,10 +117,16 @@ def _fetch(client: Client) -> tuple[list[Mapping[str, Any]], bool]:
     """Return the definitions of all tools, and whether no bound has cut them off."""
     found: list[Mapping[str, Any]] = []
     cursor, seen = None, set[str]()
+    until = monotonic() + MAX_SECONDS
+
+    def check() -> None:
+        if monotonic() > until:
+            raise SyncError("did not send its list in time")
+
     try:
         for _ in range(MAX_PAGES):
             params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
-            page = client.request(Exchange(method="tools/list", params=params))
+            page = client.request(Exchange(method="tools/list", params=params, check=check))
             tools = page.get("tools")
             if not isinstance(tools, list):
                 raise SyncError("answered with a list without tools")
@@ -134,7 +150,7 @@ def _store(
     """Write the rows of the tools of a server; those beyond a bound stay as they are."""
     rows = RemoteTool.objects.using(using)
     known = {each.remote_name: each for each in rows.filter(server=server)}
-    by_name = {str(each.get("name"))[:300]: each for each in definitions}
+    by_name = {_shown(each): each for each in definitions}
     unseen = [each for name, each in known.items() if name not in by_name and not each.gone]
     gone = unseen if is_whole else []
     for each in gone:
@@ -142,7 +158,7 @@ def _store(
     taken = set(rows.exclude(server=server).values_list("name", flat=True))
     taken |= {each.name for each in unseen}
     taken |= {each.name for each in registry.discovered.tools.values() if not each.is_foreign}
-    times = Counter(str(each.get("name"))[:300] for each in definitions)
+    times = Counter(map(_shown, definitions))
     now, new, changed = timezone.now(), list[RemoteTool](), list[RemoteTool]()
     for name, definition in by_name.items():
         values = {"gone": False, **_read(server, definition, times[name] > 1, taken)}
@@ -168,6 +184,11 @@ def _store(
     )
 
 
+def _shown(definition: Mapping[str, Any]) -> str:
+    """Return the name of a tool as a row has it: databases refuse some characters."""
+    return without_unprintable(str(definition.get("name")))[:300]
+
+
 def _read(
     server: RemoteServer, definition: Mapping[str, Any], is_repeated: bool, taken: set[str | None]
 ) -> dict[str, Any]:
@@ -181,6 +202,7 @@ def _read(
             raise ValueError(f"another tool of this site has the name {name}")
         text = jsonrpc.encode(definition).decode()
     except ValueError as why:
-        return {"name": None, "definition": "", "reason": cut(str(why), 500)}
+        reason = cut(without_unprintable(str(why)), 500)
+        return {"name": None, "definition": "", "reason": reason}
     taken.add(name)
     return {"name": name, "definition": text, "reason": ""}

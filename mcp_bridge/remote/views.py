@@ -7,12 +7,18 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 
 from mcp_bridge.concurrency import places
-from mcp_bridge.protocol import Reply, errors, jsonrpc, refuse
-from mcp_bridge.protocol.requests import read_message
+from mcp_bridge.protocol import Reply, refuse
 from mcp_bridge.registry.registry import Snapshot
+from mcp_bridge.remote import incoming
+from mcp_bridge.remote.admission import (
+    UnknownServerError,
+    UnknownSessionError,
+    check_access,
+    unknown_server,
+)
 from mcp_bridge.remote.gateway import gateway_of
 from mcp_bridge.remote.models import RemoteServer
-from mcp_bridge.remote.passing import Passing, as_it_came, unknown_server
+from mcp_bridge.remote.passing import Passing, as_it_came
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.transports import http
 from mcp_bridge.views import BridgeView
@@ -20,14 +26,15 @@ from mcp_bridge.views import BridgeView
 
 class RemoteView(BridgeView):
     """
-    A remote server for its own clients: POST in both eras, GET and DELETE for legacy sessions.
+    A remote server for its own clients: POST in both eras, DELETE for legacy sessions.
 
     Callers need a credential and the permission of the server's row. Only listed headers are
     relayed, and never the caller's credential unless the server's row says so. See
     docs/sources/remote.md.
     """
 
-    http_method_names = ["post", "get", "delete"]
+    # A stream that lasts would keep a worker of the server.
+    http_method_names = ["post", "delete"]
 
     @places.never_blocks
     def get_server(self) -> MCPServer:
@@ -37,7 +44,7 @@ class RemoteView(BridgeView):
     def post(self, request: HttpRequest, slug: str) -> Any:
         return _response(places.drive(self.reply(request, slug)))
 
-    get = delete = post
+    delete = post
 
     async def reply(self, request: HttpRequest, slug: str) -> Reply:
         """Return the reply to a request."""
@@ -50,7 +57,7 @@ class RemoteView(BridgeView):
             if stream is None:
                 return await passing.run()
         except Exception as exception:
-            return refuse(exception, None if passing is None else passing.request)
+            return _refused(exception, passing)
         passing.stream = stream
         return await stream.answer(_replied(passing), getattr(request, "mcp_slot", None))
 
@@ -59,26 +66,29 @@ class RemoteView(BridgeView):
         server = rows.first()
         if server is None:
             raise unknown_server(slug, self.get_context(request))
+        context = self.get_context(request)
         passing = Passing(
-            gateway=gateway_of(server), context=self.get_context(request), http=request
+            gateway=gateway_of(server), context=context, http=request, readmit=self._readmit
         )
         if request.method == "POST":
-            http.check_media(request)
-            body = http.read_body(request)
-            message = jsonrpc.decode(body)
-            if isinstance(message, list):
-                raise errors.InvalidRequestError(
-                    "Invalid request: a batch is not relayed; send one message per POST."
-                )
-            read = read_message(message, http.headers_of(request.META))
-            passing.body, passing.message, passing.request = body, message, read
-            if read is not None:
-                passing.context = self.get_context(request, read)
+            passing.body, passing.message, passing.request = incoming.read(request)
+            if passing.request is not None:
+                passing.context = self.get_context(request, passing.request)
         return passing
+
+    def _readmit(self, passing: Passing) -> None:
+        """Check the caller of an open stream again. Raises ProtocolError."""
+        _, context = self.readmit(passing.http, passing.request)
+        server = RemoteServer.objects.filter(pk=passing.gateway.server.pk).first()
+        if server is None:
+            raise UnknownServerError
+        check_access(server, context)
 
 
 class AsyncRemoteView(RemoteView):
-    """``RemoteView`` for ASGI."""
+    """``RemoteView`` for ASGI, with the streams of legacy sessions by GET."""
+
+    http_method_names = ["post", "get", "delete"]
 
     async def post(self, request: HttpRequest, slug: str) -> Any:
         return _response(await places.alternate_in_slot(self.reply(request, slug), request))
@@ -90,7 +100,16 @@ async def _replied(passing: Passing) -> Reply:
     try:
         return await passing.run()
     except Exception as exception:
-        return refuse(exception, passing.request)
+        return _refused(exception, passing)
+
+
+def _refused(exception: Exception, passing: Passing | None) -> Reply:
+    """Return the reply for an exception that is being handled."""
+    reply = refuse(exception, None if passing is None else passing.request)
+    if isinstance(exception, UnknownSessionError):
+        # From other errors a legacy client would not conclude that its session is gone.
+        reply = reply._replace(status=exception.http_status)
+    return reply
 
 
 def _response(reply: Reply) -> HttpResponseBase:

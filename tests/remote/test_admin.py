@@ -210,6 +210,8 @@ def test_secret_does_not_follow_to_another_host(tiny: Tiny, settings: Any) -> No
     errors = errors_in(owner.change(server, key, url=elsewhere))
     assert len(errors) == 2
     assert all(each.startswith("Enter it again") for each in errors)
+    # Also if the form leaves the header out.
+    assert "Enter it again" in owner.change(server, url=elsewhere, secret=SECRET)
     server.refresh_from_db()
     assert server.url == tiny.url
     owner.change(server, {**key, "secret": OTHER}, url=elsewhere, secret=SECRET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -14,6 +15,7 @@ from django.urls import include, path
 from mcp_bridge import Context, RejectError
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import Request
+from mcp_bridge.remote import breaker
 from mcp_bridge.remote.encryption import sealed
 from mcp_bridge.remote.models import RemoteServer
 from mcp_bridge.remote.relay import MOST_QUOTED, RemoteMessage
@@ -120,7 +122,7 @@ def test_only_listed_headers_come_back(desk: Desk, client: MCPClient) -> None:
     desk.raw = answer
     client.post("ping")
     headers = client.response.headers
-    assert headers["Mcp-Session-Id"] == "s-1"
+    assert headers["Mcp-Session-Id"].startswith("s-1:")
     assert not {"Set-Cookie", "X-Powered-By", "WWW-Authenticate"} & {*headers}
 
 
@@ -316,19 +318,18 @@ def test_interceptors_see_each_event(desk: Desk, client: MCPClient) -> None:
     client.send(*request(client))
     lines = client._body.splitlines()
     found = [json.loads(each[6:]) for each in lines if each.startswith(b'data: {"')]
-    assert found[0]["params"] == {
-        "level": "error",
-        "logger": "mcp_bridge",
-        "data": "It has a secret.",
-    }
-    assert found[1] == {
+    told = [each["params"]["data"] for each in found[:2]]
+    assert told[0].endswith("sent a message that this site cannot read.")
+    assert told[1] == "It has a secret."
+    assert found[1]["params"]["level"] == "error"
+    assert found[2] == {
         "jsonrpc": "2.0",
         "id": "q",
         "error": {"code": 403, "message": "It has a secret."},
     }
-    assert found[2]["result"] == {}
+    assert found[3]["result"] == {}
     assert b"SECRET" not in client._body
-    assert b"data: {broken" in client._body
+    assert b"broken" not in client._body
 
 
 @pytest.mark.usefixtures("watched")
@@ -344,7 +345,7 @@ def test_broken_interceptor_rejects_without_its_text(
 def test_long_event_ends_with_an_error(
     desk: Desk, client: MCPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge.remote.passing.MAX_EVENT_BYTES", 1000)
+    monkeypatch.setattr("mcp_bridge.remote.gateway.MAX_EVENT_BYTES", 1000)
 
     def answer(received: Received, handler: BaseHTTPRequestHandler) -> None:
         notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}
@@ -364,3 +365,86 @@ def test_broken_stream_ends_with_an_error(desk: Desk, client: MCPClient) -> None
 
     desk.raw = answer
     assert refusal(client)["message"] == "The remote server Weather broke off."
+
+
+def test_refused_requests_do_not_keep_the_breaker_open(
+    desk: Desk, client: MCPClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.raw = LIES["failing"]
+    for _ in range(breaker.FAILURES):
+        refusal(client)
+    desk.raw = None
+    for _ in range(3):
+        assert "has failed repeatedly" in refusal(client)["message"]
+    monkeypatch.setattr(breaker, "monotonic", lambda: time.monotonic() + breaker.PAUSE)
+    assert client.post("tools/list")["tools"] == desk.tools
+
+
+def test_members_outside_of_json_rpc_are_refused(desk: Desk, client: MCPClient) -> None:
+    message = {**client.message("ping"), "Method": "tools/call", "Params": {"name": "x"}}
+    client.send(json.dumps(message).encode(), client.mirrored(message))
+    assert client.response.json()["error"]["code"] == -32600
+    assert desk.received == []
+
+
+@pytest.mark.usefixtures("watched")
+def test_changed_name_is_mirrored_for_the_server(settings: Any, desk: Desk, official: str) -> None:
+    allow(settings, official)
+    RemoteServer.objects.update(url=f"{official}/modern_json/mcp", auth="none")
+    client = caller()
+    result = client.post("tools/call", name="rename", arguments={})
+    assert "renamed" in result["content"][0]["text"]
+
+
+@pytest.mark.usefixtures("watched")
+def test_what_interceptors_cannot_see_is_not_quoted(desk: Desk, client: MCPClient) -> None:
+    desk.raw = LIES["html"]
+    assert refusal(client)["data"] == {"upstream_status": 200}
+
+
+def test_session_is_of_one_user(settings: Any, desk: Desk) -> None:
+    def answer(received: Received, handler: BaseHTTPRequestHandler) -> None:
+        body = {"jsonrpc": "2.0", "id": number(received), "result": {}}
+        send(handler, body, Mcp_Session_Id="s-1")
+
+    desk.raw = answer
+    ada = caller("2025-11-25")
+    ada.post("ping")
+    session = ada.response.headers["Mcp-Session-Id"]
+    _, secret = Token.objects.issue(user=allowed("bob"), name="Phone")
+    bob = MCPClient(token=secret, revision="2025-11-25")
+    bob.path = ADDRESS
+    for client, status in ((ada, 200), (bob, 404)):
+        client.headers["Mcp-Session-Id"] = session
+        client.send(*request(client, "ping"))
+        assert client.response.status_code == status
+    assert desk.received[-1].headers["mcp-session-id"] == "s-1"
+    assert len(desk.received) == 2
+
+
+@pytest.mark.parametrize(("status", "header"), [(404, None), (429, "7")])
+def test_status_for_the_client_stays(
+    desk: Desk, client: MCPClient, status: int, header: str | None
+) -> None:
+    more = {} if header is None else {"Retry_After": header}
+    desk.raw = lambda received, handler: send(handler, b"no", status, "text/plain", **more)
+    assert refusal(client)["code"] == -32603
+    assert client.response.status_code == status
+    assert client.response.headers.get("Retry-After") == header
+
+
+def test_silent_stream_ends_with_an_error(desk: Desk, client: MCPClient) -> None:
+    RemoteServer.objects.update(idle_s=1)
+
+    def answer(received: Received, handler: BaseHTTPRequestHandler) -> None:
+        begin(handler)
+        handler.connection.recv(1)
+
+    desk.raw = answer
+    assert refusal(client)["message"] == "The remote server Weather did not answer in time."
+    assert record().error_code == "unavailable"
+
+
+def test_answer_to_another_request_is_an_error(desk: Desk, client: MCPClient) -> None:
+    desk.raw = LIES["wrong_id"]
+    assert "answered another request" in refusal(client)["message"]

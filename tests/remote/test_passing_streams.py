@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -185,3 +186,76 @@ def test_stream_over_asgi_is_whole(desk: Desk, sent: tuple[dict[str, str], bytes
         ["jsonrpc", "method", "params"],
         ["id", "jsonrpc", "result"],
     ]
+
+
+def test_stream_ends_with_the_permission(
+    desk: Desk, sent: tuple[dict[str, str], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.raw = endless = Endless(0.05)
+    response: Any = Client().generic(
+        "POST", "/wsgi/weather", sent[1], content_type="application/json", headers=sent[0]
+    )
+    next(response.streaming_content)
+    RemoteServer.objects.update(permission="")
+    monkeypatch.setattr("mcp_bridge.remote.passing.CREDENTIAL", 0)
+    assert b"result" not in b"".join(response.streaming_content)
+    assert endless.gone.wait(10)
+    flush()
+    assert ToolCallRecord.objects.get().outcome == "cancelled"
+
+
+def get(headers: dict[str, str]) -> Exchange:
+    """Open a stream over ASGI, as legacy clients do; return the answer after they have left."""
+
+    class Leaving(Exchange):
+        async def send(self, message: Any) -> None:
+            await super().send(message)
+            if len(self.sent) > 3:
+                raise asyncio.CancelledError
+
+    scope = {**scope_at(headers), "method": "GET"}
+    found = Leaving(scope, b"")
+    with suppress(asyncio.CancelledError):
+        asyncio.run(found.run(application("asgi")))
+    return found
+
+
+def test_stream_of_a_legacy_client_is_relayed(
+    desk: Desk, sent: tuple[dict[str, str], bytes]
+) -> None:
+    desk.raw = endless = Endless(0.01)
+    headers = {**sent[0], "MCP-Protocol-Version": "2025-11-25"}
+    found = get(headers)
+    assert (found.status, found.body.count(b"data: ") > 0) == (200, True)
+    assert endless.gone.wait(10)
+    assert desk.received[-1].method == "GET"
+
+
+def test_silent_stream_of_a_legacy_client_ends_quietly(
+    desk: Desk, sent: tuple[dict[str, str], bytes]
+) -> None:
+    RemoteServer.objects.update(idle_s=1)
+
+    def answer(received: Received, handler: BaseHTTPRequestHandler) -> None:
+        begin(handler)
+        handler.connection.recv(1)
+
+    desk.raw = answer
+    found = get({**sent[0], "MCP-Protocol-Version": "2025-11-25"})
+    assert b"data" not in found.body
+    flush()
+    assert ToolCallRecord.objects.get().outcome == "succeeded"
+
+
+def test_streams_of_one_caller_are_limited(
+    desk: Desk, sent: tuple[dict[str, str], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge.remote.admission.MOST_OF_CALLER", 0)
+    found = get(sent[0])
+    assert (found.status, b"Too many streams" in found.body) == (429, True)
+    assert desk.received == []
+
+
+def test_streams_that_last_are_for_asgi(desk: Desk, sent: tuple[dict[str, str], bytes]) -> None:
+    response = Client().get("/wsgi/weather", headers=sent[0])
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST, DELETE")

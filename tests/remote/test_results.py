@@ -25,7 +25,7 @@ MESSAGES = [{"role": "user", "content": {"type": "text", "text": "Hello"}}]
 
 def sent(result: JSONObject, version: str = LATEST.version) -> Any:
     revision = REVISIONS[version]
-    return json.loads(read_result(result, revision).to_json(revision))
+    return json.loads(read_result(result).to_json(revision))
 
 
 def test_all_members_are_sent_on() -> None:
@@ -63,7 +63,7 @@ def test_error_keeps_its_structured_content() -> None:
 )
 def test_text_of_an_error_can_be_read(more: dict[str, Any]) -> None:
     result = {"content": [TEXT | more], "isError": True}
-    (block,) = read_result(result, LATEST).content
+    (block,) = read_result(result).content
     assert getattr(block, "text", None) == "Gone."
     assert sent(result)["content"] == result["content"]
 
@@ -84,7 +84,7 @@ def test_text_of_an_error_can_be_read(more: dict[str, Any]) -> None:
 )
 def test_other_results_are_errors(result: JSONObject) -> None:
     with pytest.raises(ValueError, match=r"^(its|isError|a) "):
-        read_result(result, LATEST)
+        read_result(result)
 
 
 def test_questions_are_read() -> None:

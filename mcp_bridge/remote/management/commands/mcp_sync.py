@@ -34,6 +34,10 @@ class Command(BaseCommand):
             except SyncError as why:
                 failed += 1
                 self.stderr.write(f"{each.slug}: The server {why}.")
+            except Exception as why:
+                # The others are fetched all the same.
+                failed += 1
+                self.stderr.write(f"{each.slug}: {type(why).__name__}: {why}")
             else:
                 self.stdout.write(f"{each.slug}: {told}")
         if failed:
