@@ -75,7 +75,7 @@ def missing_tables(waiting_for: Callable[[str], list[str]] = unapplied) -> str |
 
     ``waiting_for`` returns the unapplied migrations of a database.
     """
-    for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth"):
+    for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth", "mcp_bridge_remote"):
         if label not in apps.app_configs:
             continue
         (model, *_) = apps.get_app_config(label).get_models()

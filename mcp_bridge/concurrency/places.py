@@ -182,7 +182,7 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
                 if slot.slots.locked():
                     # Django closes them once the response is sent, which may be long after, or
                     # keeps them for CONN_MAX_AGE.
-                    await _close_connections()
+                    await sync_to_async(close_connections)()
             finally:
                 slot.free()
 
@@ -294,9 +294,8 @@ def must_stay() -> bool:
 _must_stay = sync_to_async(must_stay)
 
 
-@sync_to_async
-def _close_connections() -> None:
-    """Close the connections of the request's thread, except those in an open transaction."""
+def close_connections() -> None:
+    """Close this thread's connections to databases, except those in an open transaction."""
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()

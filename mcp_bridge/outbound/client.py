@@ -101,6 +101,11 @@ class Response:
         self._body = body
         self._max_bytes = max_bytes
 
+    @property
+    def media_type(self) -> str:
+        """The Content-Type without parameters, in lower case; "" without one."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
     def read(self) -> bytes:
         """Return the body. Raises OutboundError if it has more than ``max_bytes``."""
         read = bytearray()
@@ -137,8 +142,8 @@ class Outbound:
     ``pause`` the longest time without a byte of a body. ``max_bytes`` is the longest body that is
     read as a whole. ``allows`` decides about each address. The threads of a process share a pool of
     connections, ``max_connections`` at once, or without a limit. ``ca_file`` has the CA
-    certificates to trust instead of the system's. Raises
-    ValueError for an invalid server URL, and OSError if the file cannot be read.
+    certificates to trust instead of the system's. Raises ValueError for an invalid server URL, and
+    OSError if the file cannot be read.
     """
 
     def __init__(
@@ -194,12 +199,12 @@ class Outbound:
         check: Callable[[], object] | None = None,
     ) -> Iterator[Response]:
         """
-        Send a request, and yield the response with any status, whose body was not read yet.
+        Send a request, and yield the response of any status before its body is read.
 
         ``target`` is the path below the server's path, with its query string, both
         percent-encoded; it is sent unchanged. ``check`` is called at least once a second until
-        the body is read, and may raise to give the call up. Raises OutboundError, also while the
-        body is read. Use it in one thread.
+        the body is read, and may raise to cancel the call. Raises OutboundError, also while the
+        body is read, which must be done in the same thread.
         """
         url = httpcore2.URL(
             scheme=self.origin.scheme,
@@ -251,7 +256,7 @@ class Outbound:
                 keepalive_expiry=_KEEP_ALIVE,
                 network_backend=self._backend,
             )
-            # Closed with the source, which is rebuilt with the registry.
+            # Closed with its owner, a source or a gateway.
             finalize(self, pool.close)
             # Without a lock, which a fork could leave locked forever.
             self._pools.setdefault(pid, pool)

@@ -99,7 +99,10 @@ class StreamSlot:
         """
         with _lock:
             if _streams[caller] >= MOST_OF_CALLER or _streams.total() >= MOST_OF_PROCESS:
-                text = f"Too many streams: {MOST_OF_CALLER} of one caller may be open."
+                text = (
+                    f"Too many streams: a caller may hold {MOST_OF_CALLER}, all together "
+                    f"{MOST_OF_PROCESS}. Close a stream, or retry in 30 s."
+                )
                 raise errors.TooManyRequestsError(text, 30)
             _streams[caller] += 1
         self._caller = caller

@@ -8,6 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
+from mcp_bridge.concurrency.places import close_connections
 from mcp_bridge.exceptions import Cancelled, InputRequired, ToolError
 from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.outbound.client import OutboundError
@@ -21,7 +22,6 @@ from mcp_bridge.remote.gateway import (
     UPSTREAM,
     Gateway,
     Unsendable,
-    close_connections,
     status_class,
 )
 from mcp_bridge.remote.results import questions_in, read_result
@@ -66,10 +66,14 @@ def call_tool(gateway: Gateway, remote_name: str, call: ToolCall) -> CallToolRes
             break
         if result.get("inputRequests") or "requestState" not in result:
             raise _asked(gateway, result, context)
-        # The server wants nothing but its state again.
+        # The server only needs its state sent back.
         params = {**params, "requestState": result["requestState"]}
-    if result.get("resultType", "complete") != "complete":
-        raise _error(gateway, "did not return a result, but something that this site cannot relay")
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        raise _error(gateway, f"asked for its state {MAX_STATES} times without a result")
+    if kind != "complete":
+        text = f"returned a result of the type {cut(str(kind), 60)!r}, which this site lacks"
+        raise _error(gateway, text)
     try:
         return read_result(result)
     except ValueError as why:
@@ -92,26 +96,23 @@ def ask(
     """
     server = gateway.server
     context.scratch[UPSTREAM] = server.slug, status_class(0)
-    left = gateway.breaker.seconds_open()
-    if left:
-        text = f"has failed repeatedly and is not asked for {left:.0f} s: repeat the call later"
-        raise _error(gateway, text)
+    try:
+        gateway.check_open()
+    except Unsendable as why:
+        raise _error(gateway, str(why)) from why
     began = monotonic()
     try:
         result = gateway.client(headers).request(exchange)
     except RemoteError as why:
         gateway.breaker.note(is_failure=exchange.status >= 500)
-        told = f": {cut(str(why), 500)}" if str(why) else ""
-        raise _error(gateway, f"answered with an error{told}") from why
+        more = f": {cut(str(why), 500)}" if str(why) else ""
+        raise _error(gateway, f"answered with an error{more}") from why
     except OutboundError as why:
         # Any other answer comes from a server that works, or from this site's limits.
         gateway.breaker.note(is_failure=why.is_outage or exchange.status >= 500)
         logger.warning("Remote server %s %s", server.slug, why, exc_info=why.__cause__)
         more = f". {MAYBE}" if why.is_sent and not may_repeat else ""
-        text = str(why)
-        if server.auth in (server.Auth.PER_USER, server.Auth.PASSTHROUGH):
-            text = text.replace("the site's credential", "your credential")
-        raise _error(gateway, f"{text}{more}") from why
+        raise _error(gateway, f"{why}{more}") from why
     except Cancelled:
         # The time limit of the call may be shorter than that of the server.
         if not exchange.status and monotonic() - began > CONNECT_TIMEOUT:
@@ -129,7 +130,7 @@ def ask(
 
 
 def _error(gateway: Gateway, text: str) -> ToolError:
-    return ToolError(f"The remote server {gateway.server.name} {text.rstrip('.')}.")
+    return ToolError(gateway.sentence(text))
 
 
 def _params(remote_name: str, call: ToolCall) -> dict[str, Any]:

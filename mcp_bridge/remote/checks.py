@@ -11,20 +11,21 @@ from django.db import DatabaseError, router
 
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.conf import DOCUMENTATION, conf, imported
-from mcp_bridge.remote.encryption import SecretUnavailable, check_keys, opened
+from mcp_bridge.remote.encryption import SecretUnavailable, cipher_of, opened
 from mcp_bridge.remote.models import RemoteHeader, RemoteServer
 
 _KEY = (
     'Make one with: python -c "from cryptography.fernet import Fernet; '
     'print(Fernet.generate_key().decode())". Put a new key first, and keep the old ones.'
 )
+_TOKEN_FOR = "Set the dotted path of a function that takes a user and a remote server."
 
 
 def check_remote(**options: Any) -> Sequence[checks.CheckMessage]:
     """Check the packages and settings of remote servers."""
     missing = [name for name in ("httpcore2", "cryptography") if find_spec(name) is None]
     if missing:
-        text = f"mcp_bridge.remote lacks the package {' and '.join(missing)}."
+        text = f"mcp_bridge.remote requires packages that are missing: {', '.join(missing)}."
         hint = 'Run pip install "django-mcp-bridge[remote]".'
         return [checks.Error(text, hint=hint, id="mcp_bridge.E100")]
     if check_settings():
@@ -32,7 +33,7 @@ def check_remote(**options: Any) -> Sequence[checks.CheckMessage]:
     found: list[checks.CheckMessage] = []
     if conf.REMOTE_SECRET_KEYS:
         try:
-            check_keys(conf.REMOTE_SECRET_KEYS)
+            cipher_of(conf.REMOTE_SECRET_KEYS)
         except (TypeError, ValueError):
             text = "MCP_BRIDGE['REMOTE_SECRET_KEYS'] has a key that is not a Fernet key."
             found.append(checks.Error(text, hint=_KEY, id="mcp_bridge.E101"))
@@ -41,8 +42,7 @@ def check_remote(**options: Any) -> Sequence[checks.CheckMessage]:
             imported(conf.REMOTE_TOKEN_FOR)
         except Exception as why:
             text = f"MCP_BRIDGE['REMOTE_TOKEN_FOR'] cannot be imported: {why}."
-            hint = "Set the dotted path of a function that takes a user and a remote server."
-            found.append(checks.Error(text, hint=hint, id="mcp_bridge.E102"))
+            found.append(checks.Error(text, hint=_TOKEN_FOR, id="mcp_bridge.E102"))
     return found
 
 
@@ -82,6 +82,5 @@ def check_remote_rows(**options: Any) -> Sequence[checks.CheckMessage]:
             )
         elif each.auth == RemoteServer.Auth.PER_USER and conf.REMOTE_TOKEN_FOR is None:
             text = f"The remote server {each.slug!r} needs MCP_BRIDGE['REMOTE_TOKEN_FOR']."
-            hint = "Set the dotted path of a function that takes a user and a remote server."
-            found.append(checks.Warning(text, hint=hint, id="mcp_bridge.W102"))
+            found.append(checks.Warning(text, hint=_TOKEN_FOR, id="mcp_bridge.W102"))
     return found

@@ -1,5 +1,5 @@
 """
-A client of another MCP server (MCP 2026-07-28 and 2025-11-25, "Streamable HTTP").
+A client of another MCP server over Streamable HTTP, from MCP 2024-11-05 to 2026-07-28.
 
 It keeps what the server sent: results are JSON objects with all their members. In steady state a
 request to the server is one HTTP request.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 import mcp_bridge
 from mcp_bridge.outbound.client import Fields, Outbound, OutboundError, Response
@@ -30,15 +30,15 @@ from mcp_bridge.protocol.text import cut
 from mcp_bridge.remote.events import TooLong, read_events
 
 INFO: Final = {"name": "django-mcp-bridge", "version": mcp_bridge.__version__}
-# Statuses of the response to the handshake of the other era.
+# Statuses with which a legacy server may refuse server/discover, or a modern one initialize.
 _OF_ERA: Final = frozenset({400, 404, 405, 406, 415})
 _UNSUPPORTED_VERSION: Final = -32022
 # The errors with which a modern server refuses a request that it has read.
 _OF_PARAMS: Final = (-32020, -32021, -32602)
 _METHOD_NOT_FOUND: Final = -32601
 _SESSION: Final = re.compile(r"[\x21-\x7e]{1,1024}")
-# The length from which a header's value is too long to be in a text by chance.
-_SHORTEST: Final = 6
+# Shorter header values are not redacted: a text may contain them by chance.
+_MIN_SECRET: Final = 6
 # Seconds for the end of a stream after its response, so that its connection can be used again.
 _REST: Final = 0.05
 
@@ -53,14 +53,13 @@ Check: TypeAlias = Callable[[], object]
 class RemoteError(Exception):
     """The server answered with a JSON-RPC error."""
 
-    def __init__(self, code: object, message: str, data: object) -> None:
+    def __init__(self, code: object, message: str) -> None:
         super().__init__(message)
         self.code = code
-        self.data = data
 
 
 class AnswerError(OutboundError):
-    """The server's response lacks an answer; ``status`` is its HTTP status."""
+    """The response does not contain an answer; ``status`` is its HTTP status."""
 
     def __init__(self, text: str, status: int, *, is_sent: bool = True) -> None:
         super().__init__(text, is_sent=is_sent)
@@ -69,7 +68,7 @@ class AnswerError(OutboundError):
 
 class _Outdated(Exception):
     """
-    The server no longer is as known.
+    The server's revision or session may have changed.
 
     ``expected`` is the revision to begin with, and ``error`` the one to raise if nothing changes.
     """
@@ -124,7 +123,7 @@ class Client:
         headers: Mapping[str, str],
         *,
         version: str = "",
-        max_event_bytes: int = 1024 * 1024,
+        max_event_bytes: int,
     ) -> None:
         self.outbound = outbound
         # The server's revision, as far as it is known.
@@ -195,7 +194,7 @@ class Client:
                 self.outbound.send("DELETE", "", self._fields(peer), None)
 
     def _meet(self, outdated: _Peer | None, expected: str, check: Check | None) -> _Peer:
-        """Return what a handshake shows, which one thread makes for all that wait for it."""
+        """Return the peer that a handshake finds. Threads that wait for one share its result."""
         begun = self._handshakes
         while not self._meeting.acquire(timeout=_POLL):
             if check is not None:
@@ -342,10 +341,10 @@ class Client:
 
     def _note_unread(self, peer: _Peer, error: AnswerError | RemoteError) -> None:
         """
-        Note that the server may have refused a request without reading it, with an error.
+        Raise _Outdated if a legacy server may have refused a modern request unread.
 
-        Raises _Outdated if it may be a legacy server. Those refuse sessions that they do not know
-        in this way too: the next request begins another one.
+        Else drop a legacy session, which servers may refuse in this way too: the next request
+        begins another one.
         """
         if peer.version == LATEST.version:
             raise _Outdated("", error)
@@ -357,9 +356,9 @@ class Client:
     ) -> JSONObject:
         """Return the server's response to the request ``number``. Raises AnswerError."""
         status, headers = response.status, response.headers
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = response.media_type
         if status in (401, 403, 407):
-            raise AnswerError("refused the site's credential", status, is_sent=False)
+            raise AnswerError("refused the credential", status, is_sent=False)
         if 300 <= status < 400:
             text = "answered with a redirect, which is not followed"
             raise AnswerError(text, status, is_sent=False)
@@ -451,13 +450,18 @@ def _answer_in(body: bytes, number: int, status: int) -> JSONObject:
     return answer
 
 
+def is_message(members: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether decoded JSON is a JSON-RPC 2.0 message."""
+    return isinstance(members, dict) and members.get("jsonrpc") == "2.0"
+
+
 def _message(text: bytes, status: int) -> JSONObject:
     """Return a JSON-RPC message. Raises AnswerError."""
     try:
         message = jsonrpc.decode(text)
     except ProtocolError:
         raise AnswerError("answered with text that is not valid JSON", status) from None
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+    if not is_message(message):
         raise AnswerError("answered with JSON that is not a JSON-RPC message", status)
     return message
 
@@ -466,14 +470,14 @@ def _error_in(error: Any, sent: Mapping[str, str]) -> RemoteError:
     """Return the error of a response, without the values of the headers that were sent."""
     error = error if isinstance(error, dict) else {}
     message = error.get("message")
-    text = without(sent, message) if isinstance(message, str) else ""
-    return RemoteError(error.get("code"), text, error.get("data"))
+    text = redacted(message, sent) if isinstance(message, str) else ""
+    return RemoteError(error.get("code"), text)
 
 
-def without(sent: Mapping[str, str], text: str) -> str:
-    """Return a text of the server without the values of headers, which it may quote."""
-    for value in sent.values():
-        for secret in {value, value.rpartition(" ")[2]}:
-            if len(secret) >= _SHORTEST:
+def redacted(text: str, headers: Mapping[str, str]) -> str:
+    """Return a server's text with "…" in the place of the values of these headers."""
+    for value in headers.values():
+        for secret in (value, value.rpartition(" ")[2]):
+            if len(secret) >= _MIN_SECRET:
                 text = text.replace(secret, "…")
     return text

@@ -62,7 +62,8 @@ def enforced_schema(schema: JSONSchema) -> JSONSchema:
         changed = _CHANGED & each.keys()
         if changed or isinstance(each.get("items"), list):
             keyword = min(changed, default="items")
-            raise ValueError(f"its inputSchema is of the dialect {dialect} and has {keyword!r}")
+            text = f"its inputSchema is of {dialect}; 2020-12 reads its {keyword!r} differently"
+            raise ValueError(text)
     return {name: each for name, each in schema.items() if name != "$schema"}
 
 
@@ -70,7 +71,7 @@ def check_definition(definition: Mapping[str, Any]) -> None:
     """Raise ValueError, with the reason, for a tool that this site cannot serve."""
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError("clients do not accept its name")
+        raise ValueError("its name is not 1 to 128 of A-Z a-z 0-9 _ . -")
     if not isinstance(schema, dict):
         raise ValueError("its inputSchema is not an object")
     for member in ("inputSchema", "outputSchema"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from django.views.decorators.debug import sensitive_variables
@@ -21,15 +22,12 @@ class SecretUnavailable(Exception):
     """A stored secret cannot be read; the text says why, without the secret."""
 
 
-def check_keys(keys: object) -> None:
-    """Raise ValueError unless ``keys`` are Fernet keys, of which there is at least one."""
+def cipher_of(keys: Iterable[str]) -> MultiFernet:
+    """Return the cipher of Fernet keys. Raises TypeError or ValueError without valid ones."""
     # Imported late: only the extra "remote" installs it.
-    from cryptography.fernet import Fernet
+    from cryptography.fernet import Fernet, MultiFernet
 
-    if not isinstance(keys, list | tuple) or not keys:
-        raise ValueError("it is empty")
-    for each in keys:
-        Fernet(each)
+    return MultiFernet([Fernet(each) for each in keys])
 
 
 def variable_in(text: str) -> str | None:
@@ -68,10 +66,7 @@ def opened(stored: str) -> str:
 
 
 def _fernet() -> MultiFernet:
-    from cryptography.fernet import Fernet, MultiFernet
-
     try:
-        check_keys(conf.REMOTE_SECRET_KEYS)
-    except ValueError:
+        return cipher_of(conf.REMOTE_SECRET_KEYS)
+    except (TypeError, ValueError):
         raise SecretUnavailable("REMOTE_SECRET_KEYS does not have valid keys") from None
-    return MultiFernet([Fernet(each) for each in conf.REMOTE_SECRET_KEYS])

@@ -208,7 +208,7 @@ class HeaderFormSet(BaseInlineFormSet):
 
 
 def host_error(url: str) -> ValidationError | None:
-    """Return why the host of a URL must not be connected to, or None if the URL is invalid."""
+    """Return why a URL's host must not be connected to; None if it may be, or is invalid."""
     try:
         validate_url(url)
     except ValidationError:

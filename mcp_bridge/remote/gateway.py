@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from django.db import connections
 from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.concurrency.threads import in_pool
@@ -34,7 +33,7 @@ UPSTREAM: Final = "upstream"
 
 
 class Unsendable(Exception):
-    """A request cannot be sent for want of a credential or header; the text is for the caller."""
+    """A request cannot be sent; the text is a phrase for ``Gateway.sentence``."""
 
 
 class Gateway:
@@ -51,10 +50,19 @@ class Gateway:
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
         self._lock = threading.Lock()
 
+    def sentence(self, problem: str) -> str:
+        """Return a phrase such as "did not answer in time" as a sentence that names the server."""
+        return f"The remote server {self.server.name} {problem.rstrip('.')}."
+
+    def check_open(self) -> None:
+        """Raise Unsendable if the server has failed repeatedly, and is not asked at present."""
+        if left := self.breaker.seconds_open():
+            raise Unsendable(f"has failed repeatedly: retry in {left:.0f} s")
+
     def client(self, headers: Mapping[str, str]) -> Client:
         """Return the client that sends these headers."""
-        told = "\0".join(f"{name.lower()}:{value}" for name, value in sorted(headers.items()))
-        key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        text = "\0".join(f"{name.lower()}:{value}" for name, value in sorted(headers.items()))
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         dropped: Client | None = None
         with self._lock:
             found = self._clients.pop(key, None)
@@ -84,9 +92,10 @@ class Gateway:
 
     def checked_headers(self, context: Context) -> Fields:
         """
-        Return ``headers``, none of which has the caller's credential unless the row says so.
+        Return the headers of a call, after a check that none has the caller's credential.
 
-        Raises Unsendable, and ValueError for a header that has it.
+        The check is left out if the server's row says that it receives it. Raises Unsendable, and
+        ValueError if a header has it.
         """
         headers = self.headers(context)
         if self.server.auth != self.server.Auth.PASSTHROUGH:
@@ -146,7 +155,7 @@ class Gateway:
         user = None if context is None else context.user
         token = None if path is None else imported(path)(user, server)
         if not token and context is not None:
-            raise Unsendable("requires an account of yours, which this site does not know")
+            raise Unsendable("requires your own credential, which this site does not have")
         return str(token) if token else None
 
 
@@ -158,23 +167,16 @@ def gateway_of(server: RemoteServer) -> Gateway:
     """Return the gateway of this process to a server, a new one if its rows have changed."""
     headers = list(server.headers.all())
     fields = ("url", "auth", "credential", "first_byte_s", "whole_call_s", "idle_s")
-    told = [getattr(server, name) for name in (*fields, "max_body_bytes")]
+    of_server = [getattr(server, name) for name in (*fields, "max_body_bytes")]
     parts = ("name", "value", "is_secret", "from_header", "is_required")
     of_headers = [[getattr(each, name) for name in parts] for each in headers]
-    # Texts of settings decide about hosts and credentials too.
-    values = (told, of_headers, conf.REMOTE_ALLOWED_HOSTS, conf.REMOTE_SECRET_KEYS)
+    # These settings decide which hosts are allowed, and how secrets are decrypted.
+    values = (of_server, of_headers, conf.REMOTE_ALLOWED_HOSTS, conf.REMOTE_SECRET_KEYS)
     known = _gateways.get(server.pk)
     if known is None or known[0] != values:
         known = _gateways[server.pk] = values, Gateway(server, headers)
     known[1].server = server
     return known[1]
-
-
-def close_connections() -> None:
-    """Close this thread's connections to databases, except those in a transaction."""
-    for each in connections.all(initialized_only=True):
-        if not each.in_atomic_block:
-            each.close()
 
 
 def status_class(status: int) -> str:

@@ -37,12 +37,12 @@ def read(request: HttpRequest) -> tuple[bytes, JSONObject, Request | None]:
         raise errors.InvalidRequestError(
             "Invalid request: a batch is not relayed; send one message per POST."
         )
-    read = read_message(message, http.headers_of(request.META))
+    found = read_message(message, http.headers_of(request.META))
     if unknown := message.keys() - _MEMBERS:
         # Interceptors and records do not see it, and servers may read it.
         text = f"Invalid request: the member {quoted(min(unknown))} is not part of JSON-RPC."
         raise errors.InvalidRequestError(text)
-    return body, message, read
+    return body, message, found
 
 
 async def changed_params(

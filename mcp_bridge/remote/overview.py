@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from django.db.models import Count
 from django.utils import timezone
-from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from mcp_bridge.features import Key, Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -29,7 +29,6 @@ CANDIDATE, LEFT_OUT, GONE = "candidate", "left_out", "gone"
 _CLASSES: Final = {
     "error": gettext_lazy("no response"),
     "other": gettext_lazy("another status"),
-    "": pgettext_lazy("a call of a remote server", "not sent"),
 }
 
 
@@ -111,9 +110,7 @@ def health(server: RemoteServer) -> Health:
     flush()
     since = timezone.now() - DAY
     rows = ToolCallRecord.objects.filter(upstream=server.slug, started_at__gte=since)
-    counted = dict(
-        rows.order_by().values_list("upstream_status").annotate(calls=Count("pk")).order_by()
-    )
+    counted = dict(rows.values_list("upstream_status").annotate(calls=Count("pk")).order_by())
     latest = rows.values_list("duration_ms", flat=True)
     durations = sorted(each for each in latest[:MOST_CALLS] if each is not None)
     return Health(

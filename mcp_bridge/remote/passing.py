@@ -70,14 +70,13 @@ class Passing:
     async def run(self) -> Reply:
         """Return the reply. Raises ProtocolError."""
         await places.in_thread()
-        server, call = self.gateway.server, self._call()
+        gateway, server, call = self.gateway, self.gateway.server, self._call()
         try:
             check_access(server, self.context)
             try:
-                own = self.gateway.checked_headers(self.context)
+                own = gateway.checked_headers(self.context)
             except gateways.Unsendable as why:
-                text = f"Invalid request: the remote server {server.name} {why}."
-                raise errors.InvalidRequestError(text) from why
+                raise errors.InvalidRequestError(gateway.sentence(str(why))) from why
             changed = await self._intercepted()
             fields = relayed_headers(self.http.headers, changed, server)
             fields |= own
@@ -90,19 +89,16 @@ class Passing:
             raise
         slot = take_slot(self.http, self.context)
         relay = Relay(
-            slug=server.slug,
-            name=server.name,
-            outbound=self.gateway.client(own).outbound,
+            gateway=gateway,
             context=self.context,
             method=str(self.http.method),
+            own=own,
             fields=fields,
             body=self.body,
             message=self.message,
             check=self._check,
             begin=None if self.stream is None else self._begin,
             send=self._send,
-            note=lambda is_failure: self.gateway.breaker.note(is_failure=is_failure),
-            max_event_bytes=gateways.MAX_EVENT_BYTES,
         )
         try:
             reply = await self._recorded(relay, call)
@@ -144,9 +140,10 @@ class Passing:
             raise errors.UnavailableError(text) from refused
         outcome, code = Outcome.FAILED, str(ErrorCode.UNAVAILABLE)
         try:
-            if left := self.gateway.breaker.seconds_open():
-                text = f"has failed repeatedly: retry in {left:.0f} s"
-                raise GatewayError(f"The remote server {server.name} {text}.")
+            try:
+                self.gateway.check_open()
+            except gateways.Unsendable as why:
+                raise GatewayError(self.gateway.sentence(str(why))) from why
             reply = relay.run()
             code = relay.failure
             outcome = Outcome.FAILED if code else Outcome.SUCCEEDED
@@ -162,7 +159,7 @@ class Passing:
         """Begin the stream to the client, whose events may take long to come."""
         self.stream.headers = self._signed(headers)
         self.stream.put(b"")
-        gateways.close_connections()
+        places.close_connections()
 
     def _signed(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Return response headers, with a session id that is of this user alone."""
@@ -190,4 +187,4 @@ class Passing:
             except ProtocolError:
                 raise asyncio.CancelledError from None
             finally:
-                gateways.close_connections()
+                places.close_connections()

@@ -17,10 +17,11 @@ from mcp_bridge.calls.interceptors import having
 from mcp_bridge.exceptions import RejectError
 from mcp_bridge.features import Context
 from mcp_bridge.models.outcomes import ErrorCode
-from mcp_bridge.outbound.client import Fields, Outbound, OutboundError, Response
+from mcp_bridge.outbound.client import Fields, OutboundError, Response
 from mcp_bridge.protocol import JSONObject, ProtocolError, Reply, jsonrpc
 from mcp_bridge.protocol.errors import InternalError
-from mcp_bridge.remote.client import without
+from mcp_bridge.remote import gateway as gateways
+from mcp_bridge.remote.client import is_message, redacted
 from mcp_bridge.remote.events import Event, TooLong, read_events
 
 # Response headers that are relayed.
@@ -53,26 +54,23 @@ class Relay:
     """
     One HTTP request to a remote server, for one of a client.
 
-    ``message`` is the client's message, if it is one; ``send`` sends bytes to the client before
-    the end, and ``begin`` begins that stream with response headers. ``note`` takes whether the
-    server is out of order. ``status`` and ``size`` are the server's HTTP status and the bytes of
-    its body, so far; ``failure`` is the error code for the record, if the client has received an
-    error in the place of the server's answer.
+    ``own`` are the headers of the site, and ``fields`` all that are sent. ``message`` is the
+    client's message, if it is one; ``send`` sends bytes to the client before the end, and
+    ``begin`` begins that stream with response headers. ``status`` and ``size`` are the server's
+    HTTP status and the bytes of its body, so far; ``failure`` is the error code for the record, if
+    the client has received an error in the place of the server's answer.
     """
 
-    slug: str
-    name: str
-    outbound: Outbound
+    gateway: gateways.Gateway
     context: Context
     method: str
+    own: Fields
     fields: Fields
     body: bytes | None
     message: JSONObject | None
     check: Callable[[], object]
     begin: Callable[[Mapping[str, str]], None] | None
     send: Callable[[bytes], None]
-    note: Callable[[bool], None]
-    max_event_bytes: int
     status: int = 0
     size: int = 0
     failure: str = ""
@@ -80,45 +78,46 @@ class Relay:
 
     def run(self) -> Reply:
         """Return the reply, or one without a body if its events were sent. Raises ProtocolError."""
-        opening = self.outbound.open(self.method, "", self.fields, self.body, self.check)
+        outbound, note = self.gateway.client(self.own).outbound, self.gateway.breaker.note
+        opening = outbound.open(self.method, "", self.fields, self.body, self.check)
         try:
             with opening as response:
                 self.status = response.status
-                self.note(response.status >= 500)
+                note(is_failure=response.status >= 500)
                 found = response.headers.items()
                 headers = {name: value for name, value in found if name in RESPONSE_HEADERS}
-                kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-                if response.status < 300 and kind == "text/event-stream" and self.begin is not None:
+                is_stream = response.status < 300 and response.media_type == "text/event-stream"
+                if is_stream and self.begin is not None:
                     self._has_begun = True
                     self.begin(headers)
                     self._relay_events(response)
                     return Reply(HTTPStatus.OK)
-                return self._reply(response, kind, headers)
+                return self._reply(response, headers)
         except OutboundError as why:
-            if not self.status:
-                self.note(why.is_outage)
+            # Streams of a GET may break off at any time, and are opened again.
+            if not self.status or (why.is_outage and self.method != "GET"):
+                note(is_failure=why.is_outage)
             if not self._has_begun:
                 raise self._error(str(why)) from why
-            # The stream of a GET may be silent for long: the client opens it again.
             if self.method != "GET":
                 self._send_error(self._error(str(why)))
             return Reply(HTTPStatus.OK)
 
     def _error(self, text: str, **data: object) -> GatewayError:
-        return GatewayError(f"The remote server {self.name} {text}.", data=data or None)
+        return GatewayError(self.gateway.sentence(text), data=data or None)
 
-    def _reply(self, response: Response, kind: str, headers: Mapping[str, str]) -> Reply:
+    def _reply(self, response: Response, headers: Mapping[str, str]) -> Reply:
         """Return the reply for an answer in one piece."""
         number = response.status
         if number in (401, 403, 407):
-            raise self._error("refused the site's credential", upstream_status=number)
+            raise self._error("refused the credential", upstream_status=number)
         if number not in _STATUSES or 300 <= number < 400:
             raise self._error(f"answered with HTTP status {number}", upstream_status=number)
         status, body = HTTPStatus(number), response.read()
         self.size = len(body)
         if not body or self.method == "DELETE":
             return Reply(status, headers=headers)
-        if kind == "application/json":
+        if response.media_type == "application/json":
             members = _read(body)
             if members is not None:
                 if members.get("id") not in ((self.message or {}).get("id"), None):
@@ -127,11 +126,11 @@ class Relay:
         if self.method == "GET" and status != HTTPStatus.OK:
             # Such as 405, of a server without a stream.
             return Reply(status, headers=headers)
-        quoted = without(self.fields, body[:MOST_QUOTED].decode(errors="replace"))
+        quoted = redacted(body[:MOST_QUOTED].decode(errors="replace"), self.own)
         # Interceptors cannot have seen it.
         more = {} if having("remote_message") else {"body": quoted}
-        error = self._error("answered with something else than JSON-RPC", upstream_status=number)
-        error.data = {"upstream_status": number, **more}
+        text = "sent an answer that is not a JSON-RPC message"
+        error = self._error(text, upstream_status=number, **more)
         if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS):
             raise error
         # A lost session, or a request to wait.
@@ -140,10 +139,11 @@ class Relay:
 
     def _relay_events(self, response: Response) -> None:
         try:
-            for event in read_events(self._counted(response), self.max_event_bytes):
+            for event in read_events(self._counted(response), gateways.MAX_EVENT_BYTES):
                 self.send(self._event(event))
         except TooLong:
-            text = f"sent an event of more than {self.max_event_bytes} bytes, which is the limit"
+            limit = gateways.MAX_EVENT_BYTES
+            text = f"sent an event of more than {limit} bytes, which is the limit"
             self._send_error(self._error(text))
 
     def _counted(self, response: Response) -> Iterator[bytes]:
@@ -172,7 +172,7 @@ class Relay:
     def _seen(self, members: JSONObject, text: bytes) -> bytes:
         """Return a message as the interceptors leave it: the text itself, or another one."""
         for each in having("remote_message"):
-            message = RemoteMessage(self.slug, self.message, members)
+            message = RemoteMessage(self.gateway.server.slug, self.message, members)
             try:
                 changed = each.run_here(_see, each.method, message, self.context)
             except (RejectError, InternalError) as error:
@@ -194,19 +194,15 @@ def _read(text: bytes) -> JSONObject | None:
     """Return the members of a JSON-RPC message, or None for anything else."""
     with suppress(ProtocolError):
         members: Any = jsonrpc.decode(text)
-        if _is_message(members):
+        if is_message(members):
             return cast(JSONObject, members)
     return None
-
-
-def _is_message(members: object) -> bool:
-    return isinstance(members, dict) and members.get("jsonrpc") == "2.0"
 
 
 def _see(method: Callable[..., Any], message: RemoteMessage, context: Context) -> JSONObject | None:
     """Return the members that an interceptor returns. Raises TypeError for anything else."""
     changed: JSONObject | None = method(message, context)
-    if changed is not None and not _is_message(changed):
+    if changed is not None and not is_message(changed):
         raise TypeError("remote_message() must return a JSON-RPC message, or None.")
     return changed
 

@@ -35,7 +35,7 @@ def read_result(given: JSONObject) -> CallToolResult:
     is_error = given.get("isError", False)
     if not isinstance(is_error, bool) or not isinstance(meta, dict):
         raise ValueError("isError or _meta has the wrong type")
-    # The server's own name is none of the caller's business: this site answers.
+    # Clients should see this site as the server, not the remote one.
     meta = {name: each for name, each in meta.items() if name != SERVER_INFO}
     return CallToolResult(
         content=[_block(each) for each in content],
@@ -69,14 +69,14 @@ def questions_in(given: JSONObject) -> dict[str, InputRequest]:
     requests = given.get("inputRequests", {})
     if not isinstance(requests, dict):
         raise ValueError("inputRequests is not an object")
-    return {key: _question(each) for key, each in requests.items()}
+    return {key: _question(key, each) for key, each in requests.items()}
 
 
-def _question(request: object) -> InputRequest:
+def _question(key: str, request: object) -> InputRequest:
     method = request.get("method") if isinstance(request, dict) else None
     params = request.get("params", {}) if isinstance(request, dict) else None
     if not isinstance(params, Mapping):
-        raise ValueError("a request lacks its params")
+        raise ValueError(f"inputRequests[{key!r}] lacks its params")
     message, schema = params.get("message"), params.get("requestedSchema")
     if method == FormElicitRequest.method and isinstance(message, str):
         if params.get("mode", "form") == "form" and isinstance(schema, dict):
@@ -90,4 +90,4 @@ def _question(request: object) -> InputRequest:
         return CreateMessageRequest(messages, most, options)
     if method == ListRootsRequest.method:
         return ListRootsRequest()
-    raise ValueError(f"a request of the method {method!r} is incomplete")
+    raise ValueError(f"inputRequests[{key!r}] has an unknown method, or lacks a required param")

@@ -51,8 +51,8 @@ def verify(server: RemoteServer) -> str:
     try:
         client.meet()
     except AnswerError as why:
-        if why.status in (401, 403):
-            return "It was reached, and wants another credential."
+        if why.status in (401, 403, 407):
+            raise SyncError(str(why)) from why
         raise SyncError(f"{why}; it may not be an MCP server") from why
     except (OutboundError, RemoteError) as why:
         raise SyncError(str(why)) from why
@@ -83,7 +83,8 @@ def sync(server: RemoteServer) -> Synced:
     with transaction.atomic(using):
         # Others wait here, and then see these rows.
         Generation.lock(using)
-        if _told(RemoteServer.objects.using(using).filter(pk=server.pk).first()) != _told(server):
+        stored = RemoteServer.objects.using(using).filter(pk=server.pk).first()
+        if _identity(stored) != _identity(server):
             raise SyncError("was changed or deleted while its tools were fetched: fetch them again")
         found = _store(server, definitions, is_whole, using)
         if found.new or found.changed or found.gone or server.version != client.version:
@@ -92,7 +93,7 @@ def sync(server: RemoteServer) -> Synced:
     return found
 
 
-def _told(server: RemoteServer | None) -> object:
+def _identity(server: RemoteServer | None) -> object:
     """Return what decides which tools a server offers, and their names."""
     return server and (server.url, server.slug, server.auth, server.credential)
 

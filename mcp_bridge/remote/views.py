@@ -47,26 +47,24 @@ class RemoteView(BridgeView):
     delete = post
 
     async def reply(self, request: HttpRequest, slug: str) -> Reply:
-        """Return the reply to a request."""
-        passing: Passing | None = None
+        """Return the reply to a request, or of its refusal."""
         try:
             await places.in_thread()
             self.admit(request)
             passing = self._passing(request, slug)
-            stream = http.stream_for(request, self.view_is_async, as_it_came)
-            if stream is None:
-                return await passing.run()
         except Exception as exception:
-            return _refused(exception, passing)
-        passing.stream = stream
+            return _refused(exception, None)
+        passing.stream = stream = http.stream_for(request, self.view_is_async, as_it_came)
+        if stream is None:
+            return await _replied(passing)
         return await stream.answer(_replied(passing), getattr(request, "mcp_slot", None))
 
     def _passing(self, request: HttpRequest, slug: str) -> Passing:
         rows = RemoteServer.objects.filter(slug=slug, enabled=True).prefetch_related("headers")
         server = rows.first()
-        if server is None:
-            raise unknown_server(slug, self.get_context(request))
         context = self.get_context(request)
+        if server is None:
+            raise unknown_server(slug, context)
         passing = Passing(
             gateway=gateway_of(server), context=context, http=request, readmit=self._readmit
         )

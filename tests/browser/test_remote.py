@@ -48,7 +48,7 @@ def add_by_clicks(visit: Visit, desk: Desk) -> None:
     page.get_by_role("button", name="Verify").click()
     page.get_by_text("It was reached: a server, MCP 2026-07-28.").wait_for()
     page.get_by_role("button", name="Fetch tools").click()
-    page.get_by_text("clients do not accept its name").wait_for()
+    page.get_by_text("its name is not 1 to 128 of").wait_for()
 
 
 def test_server_is_added_verified_and_fetched(visit: Visit, desk: Desk) -> None:

@@ -45,8 +45,9 @@ def client(user: Any) -> MCPClient:
 def write(client: MCPClient, failing: Failing) -> tuple[int, dict[str, Any]]:
     """Return the status and answer of a call that writes to the database."""
     body = message(client, name="make_group", arguments={"name": "g"})
+    sent = headers(client, name="make_group")
     with connection.execute_wrapper(failing):
-        response = client.send(wire.compact(body).encode(), headers(client, name="make_group"))
+        response = client.send(wire.compact(body).encode(), sent)
     assert response.headers["Content-Type"] == "application/json"
     assert b"SECRET-MARKER" not in response.content
     assert (response.status_code == 503) == ("Retry-After" in response.headers)

@@ -439,8 +439,8 @@ def test_verify_reports_the_server(tiny: Tiny) -> None:
         (upstream.failing, "failed (HTTP status 503)", "failed (HTTP status 503)."),
         (
             upstream.unauthorized,
-            "It was reached, and wants another credential.",
-            "The remote server Weather refused the site's credential.",
+            "The remote server Weather refused the credential.",
+            "The remote server Weather refused the credential.",
         ),
     ],
 )

@@ -32,7 +32,7 @@ LIES = {
     "no_result": ("answered without a result", 200, True),
     "untyped": ("answered with data without a type, which is not MCP", 200, True),
     "redirect": ("answered with a redirect, which is not followed", 302, False),
-    "challenge": ("refused the site's credential", 401, False),
+    "challenge": ("refused the credential", 401, False),
     "busy": ("receives too many requests: repeat the call in 7 seconds", 429, False),
     "busy_until_a_date": ("receives too many requests: repeat the call later", 429, False),
     "failing": ("failed (HTTP status 503)", 503, True),

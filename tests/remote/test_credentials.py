@@ -106,7 +106,7 @@ def test_each_user_has_a_credential(settings: Any, desk: Desk, client: MCPClient
     _, secret = Token.objects.issue(user=User.objects.create_user("bob"), name="Phone")
     before = len(desk.received)
     result = call(MCPClient(token=secret))
-    assert text_of(result).startswith("The remote server Weather requires an account")
+    assert text_of(result).startswith("The remote server Weather requires your own credential")
     assert len(desk.received) == before
 
 

@@ -48,7 +48,7 @@ SAID: dict[str, tuple[str, bool, str]] = {
     "no_answer": ("did not answer", True, "2xx"),
     "compressed": ("answered in the encoding 'gzip', which was not requested", True, "2xx"),
     "redirect": ("answered with a redirect, which is not followed", False, "3xx"),
-    "challenge": ("refused the site's credential", False, "4xx"),
+    "challenge": ("refused the credential", False, "4xx"),
     "busy": ("repeat the call in 7 seconds", False, "4xx"),
     "failing": ("failed (HTTP status 503)", True, "5xx"),
     "bad_params": ("answered with an error: Invalid params", False, "4xx"),
@@ -114,7 +114,7 @@ def test_breaker_opens_and_one_call_tries_again(
     for _ in range(breaker.FAILURES):
         told(client)
     before = len(desk.received)
-    assert "has failed repeatedly and is not asked for" in told(client)
+    assert "has failed repeatedly: retry in" in told(client)
     assert len(desk.received) == before
     assert ToolCallRecord.objects.latest("pk").upstream_status == "error"
     desk.raw = None

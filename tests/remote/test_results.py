@@ -121,5 +121,5 @@ def test_questions_are_read() -> None:
     ],
 )
 def test_questions_outside_the_protocol_are_errors(request_: Any) -> None:
-    with pytest.raises(ValueError, match=r"^a request "):
+    with pytest.raises(ValueError, match=r"^inputRequests"):
         questions_in({"inputRequests": {"key": request_}})

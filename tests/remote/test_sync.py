@@ -41,11 +41,11 @@ def reason(settings: Any, desk: Desk, **members: Any) -> str:
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({"name": "two words"}, "do not accept its name"),
-        ({"name": "x" * 300}, "do not accept its name"),
-        ({"name": ""}, "do not accept its name"),
-        ({"name": "größe"}, "do not accept its name"),
-        ({"name": 7}, "do not accept its name"),
+        ({"name": "two words"}, "its name is not 1 to 128 of"),
+        ({"name": "x" * 300}, "its name is not 1 to 128 of"),
+        ({"name": ""}, "its name is not 1 to 128 of"),
+        ({"name": "größe"}, "its name is not 1 to 128 of"),
+        ({"name": 7}, "its name is not 1 to 128 of"),
         ({"inputSchema": None}, "is not an object"),
         ({"inputSchema": {"type": "string"}}, "not of the type object"),
         ({"inputSchema": {**OBJECT, "description": "x" * 10**6}}, "at most 65536"),
@@ -54,7 +54,7 @@ def reason(settings: Any, desk: Desk, **members: Any) -> str:
         ({"inputSchema": {**OBJECT, "$schema": "https://other.example/"}}, "dialect"),
         (
             {"inputSchema": {**OBJECT, "$schema": DRAFT_7, "dependencies": {}}},
-            "has 'dependencies'",
+            "its 'dependencies' differently",
         ),
         (
             {"inputSchema": {"type": "object", "properties": {"a": {"$ref": "http://x.example"}}}},
@@ -170,9 +170,7 @@ def test_name_of_a_gone_tool_is_free_again(settings: Any, desk: Desk) -> None:
 def test_verify_says_what_was_reached(settings: Any, desk: Desk, official: str) -> None:
     server = connect(settings, desk)
     assert verify(server) == "It was reached: a server, MCP 2026-07-28."
-    desk.raw = LIES["challenge"]
-    assert verify(server) == "It was reached, and wants another credential."
-    for lie in ("html", "missing", "failing", "redirect"):
+    for lie in ("challenge", "html", "missing", "failing", "redirect"):
         desk.raw = LIES[lie]
         with pytest.raises(SyncError):
             verify(server)
@@ -207,7 +205,7 @@ def test_command_fetches_all_enabled_servers(settings: Any, desk: Desk) -> None:
     assert out.startswith("weather: 1 tools")
     assert error == "press: The server failed (HTTP status 503).\n1 of 2 servers failed."
     assert run("weather", "--verify")[0] == "weather: It was reached: a server, MCP 2026-07-28.\n"
-    assert run("nothing")[1] == "The remote server 'nothing' does not exist."
+    assert "No remote server has the short name 'nothing'" in run("nothing")[1]
 
 
 def test_other_processes_see_what_was_fetched(settings: Any, desk: Desk) -> None:

@@ -14,6 +14,8 @@ from mcp_bridge.testing.serving import serve
 from tests.support.serving import messages, names, taking
 from tests.support.values import label
 
+pytestmark = pytest.mark.django_db
+
 
 class Place(TypedDict):
     region: Annotated[str, McpHeader("Region")]

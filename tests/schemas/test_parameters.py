@@ -23,6 +23,8 @@ from tests.schemas.kinds_classes import POINT
 from tests.support.serving import giving, messages, names, served, taking
 from tests.support.values import label
 
+pytestmark = pytest.mark.django_db
+
 DAY = {**STRING, "format": "date"}
 
 

@@ -28,6 +28,8 @@ from mcp_bridge.testing.serving import serve
 from tests.support.serving import giving, messages, served, taking
 from tests.support.values import label
 
+pytestmark = pytest.mark.django_db
+
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 received: list[Any] = []
 

@@ -19,6 +19,8 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support.serving import giving, messages, served, taking
 
+pytestmark = pytest.mark.django_db
+
 
 @pytest.fixture(autouse=True)
 def unread() -> None:

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from mcp_bridge.management.base import TablesCommand
 from mcp_bridge.remote.models import RemoteServer
 from mcp_bridge.remote.sync import SyncError, sync, verify
 
 
-class Command(BaseCommand):
+class Command(TablesCommand):
     help = "Fetch the tools of the remote servers, or of one, into the rows of this site."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -20,17 +21,18 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, server: str | None, **options: Any) -> None:
+        self.warn_of_settings()
         servers = RemoteServer.objects.filter(**{"slug": server} if server else {"enabled": True})
         if not servers:
             raise CommandError(
-                f"The remote server {server!r} does not exist."
+                f"No remote server has the short name {server!r}: see Remote servers in the admin."
                 if server
-                else "The site lacks a remote server: add one in the admin."
+                else "This site lacks an enabled remote server: add or enable one in the admin."
             )
         failed = 0
         for each in servers:
             try:
-                told = verify(each) if options["verify"] else told_of(each)
+                text = verify(each) if options["verify"] else fetch(each)
             except SyncError as why:
                 failed += 1
                 self.stderr.write(f"{each.slug}: The server {why}.")
@@ -39,13 +41,13 @@ class Command(BaseCommand):
                 failed += 1
                 self.stderr.write(f"{each.slug}: {type(why).__name__}: {why}")
             else:
-                self.stdout.write(f"{each.slug}: {told}")
+                self.stdout.write(f"{each.slug}: {text}")
         if failed:
             raise CommandError(f"{failed} of {len(servers)} servers failed.")
 
 
-def told_of(server: RemoteServer) -> str:
-    """Fetch the tools of a server, and return what it came to. Raises SyncError."""
+def fetch(server: RemoteServer) -> str:
+    """Fetch the tools of a server; return their numbers as a sentence. Raises SyncError."""
     found = sync(server)
     text = (
         f"{found.offered} tools ({found.new} new, {found.changed} changed, {found.gone} gone), "
