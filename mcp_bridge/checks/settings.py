@@ -51,11 +51,16 @@ def _check_interceptors() -> Iterator[checks.CheckMessage]:
     """Check that each interceptor can be made, has a method, and yields in its ``call`` alone."""
     for path in conf.INTERCEPTORS:
         given = import_string(path)
-        found = {each: getattr(given, each, None) for each in ("request", "call", "result")}
+        found = {
+            each: getattr(given, each, None)
+            for each in ("request", "call", "result", "remote_message")
+        }
         methods = {name: each for name, each in found.items() if each is not None}
         if not isinstance(given, type):
             methods = {"call": given}
-        wrong = "" if methods else "has none of the methods request, call and result"
+        wrong = (
+            "" if methods else "has none of the methods request, call, result and remote_message"
+        )
         for name, method in methods.items():
             if iscoroutinefunction(method) or isgeneratorfunction(method) != (name == "call"):
                 rule = "does not yield the call" if name == "call" else "is not a plain function"

@@ -14,7 +14,6 @@ from mcp_bridge.access.policy import caller_of, is_limited
 from mcp_bridge.concurrency import places
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import errors
-from mcp_bridge.records import recorder
 from mcp_bridge.remote.models import RemoteServer
 
 # Open streams of one caller, and of a process, that began with a GET. Each takes a thread.
@@ -45,18 +44,12 @@ class UnknownSessionError(errors.InvalidRequestError):
         super().__init__("Unknown session: initialize again.")
 
 
-def unknown_server(slug: str, context: Context) -> UnknownServerError:
-    """Return the error for a server that does not exist, which is on record."""
-    error = UnknownServerError()
-    recorder.refuse(error.refusal, slug, None, context, error=error)
-    return error
-
-
-def check_access(server: RemoteServer, context: Context) -> None:
-    """Raise UnknownServerError unless a caller may reach a server as a whole."""
-    has_permission = server.permission and context.user.has_perm(server.permission)
+def check_access(server: RemoteServer | None, context: Context) -> None:
+    """Raise UnknownServerError unless a server exists and a caller may reach it as a whole."""
+    if server is None or not (server.enabled and server.permission):
+        raise UnknownServerError
     # A limited credential names tools, not servers.
-    if not (server.enabled and has_permission) or is_limited(context.auth):
+    if not context.user.has_perm(server.permission) or is_limited(context.auth):
         raise UnknownServerError
 
 

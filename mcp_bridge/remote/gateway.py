@@ -153,10 +153,16 @@ class Gateway:
             return token.strip() if kind.lower() == "bearer" else None
         path = conf.REMOTE_TOKEN_FOR
         user = None if context is None else context.user
-        token = None if path is None else imported(path)(user, server)
+        try:
+            token = None if path is None else imported(path)(user, server)
+            if not isinstance(token, str | None):
+                raise TypeError(f"it returned {type(token).__name__}, not str or None")
+        except Exception as why:
+            logger.exception("MCP_BRIDGE['REMOTE_TOKEN_FOR'] (%s) failed", path)
+            raise Unsendable("cannot be used: the site could not find a credential") from why
         if not token and context is not None:
             raise Unsendable("requires your own credential, which this site does not have")
-        return str(token) if token else None
+        return token or None
 
 
 # By the key of the server, with the values of its rows.

@@ -18,7 +18,7 @@ from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import JSONObject, ProtocolError, Reply, Request, errors, jsonrpc
 from mcp_bridge.records import recorder
 from mcp_bridge.remote import gateway as gateways
-from mcp_bridge.remote.admission import Sessions, check_access, take_slot
+from mcp_bridge.remote.admission import Sessions, take_slot
 from mcp_bridge.remote.incoming import changed_params, relayed_headers
 from mcp_bridge.remote.relay import GatewayError, Relay
 
@@ -66,13 +66,13 @@ class Passing:
     message: JSONObject | None = None
     request: Request | None = None
     _checked: float = field(default_factory=monotonic, init=False)
+    _kept: int = field(default=0, init=False)
 
     async def run(self) -> Reply:
         """Return the reply. Raises ProtocolError."""
         await places.in_thread()
         gateway, server, call = self.gateway, self.gateway.server, self._call()
         try:
-            check_access(server, self.context)
             try:
                 own = gateway.checked_headers(self.context)
             except gateways.Unsendable as why:
@@ -169,8 +169,14 @@ class Passing:
         return {**headers, _SESSION: sessions.signed(headers[_SESSION])}
 
     def _send(self, data: bytes) -> None:
-        until = monotonic() + _PATIENCE
-        while self.stream.unread > _MOST_UNREAD:
+        until, limit = monotonic() + _PATIENCE, self.gateway.server.max_body_bytes
+        if not self.stream.is_read:
+            # Inside a transaction the client reads nothing before the end.
+            self._kept += len(data)
+            if self._kept > limit:
+                text = f"sent more than {limit} bytes, which is the limit"
+                raise GatewayError(self.gateway.sentence(text))
+        while self.stream.is_read and self.stream.unread > _MOST_UNREAD:
             self._check()
             if monotonic() > until:
                 self.stream.cancel()
@@ -178,13 +184,11 @@ class Passing:
         self.stream.put(data)
 
     def _check(self) -> None:
-        """Raise CancelledError if the client has gone, or may not receive more."""
+        """Raise CancelledError if the client has gone, ProtocolError if it may not receive more."""
         places.check_cancelled()
         if monotonic() > self._checked + CREDENTIAL:
             self._checked = monotonic()
             try:
                 self.readmit(self)
-            except ProtocolError:
-                raise asyncio.CancelledError from None
             finally:
                 places.close_connections()

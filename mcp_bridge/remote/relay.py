@@ -34,6 +34,7 @@ class GatewayError(InternalError):
     """The remote server did not answer, or not with JSON-RPC; ``data`` says with what."""
 
     http_status = HTTPStatus.BAD_GATEWAY
+    refusal = ErrorCode.UNAVAILABLE
 
 
 class RemoteMessage(NamedTuple):
@@ -101,6 +102,12 @@ class Relay:
                 raise self._error(str(why)) from why
             if self.method != "GET":
                 self._send_error(self._error(str(why)))
+            return Reply(HTTPStatus.OK)
+        except ProtocolError as why:
+            if not self._has_begun:
+                raise
+            # The caller may not receive more.
+            self._send_error(why)
             return Reply(HTTPStatus.OK)
 
     def _error(self, text: str, **data: object) -> GatewayError:
@@ -182,8 +189,8 @@ class Relay:
                 members, text = changed, jsonrpc.encode(changed)
         return text
 
-    def _send_error(self, error: GatewayError) -> None:
-        self.failure = ErrorCode.UNAVAILABLE
+    def _send_error(self, error: ProtocolError) -> None:
+        self.failure = error.refusal
         self.send(b"data: " + _rejection(self.message or {}, error) + b"\n\n")
 
 

@@ -8,13 +8,13 @@ from django.http import HttpRequest, HttpResponseBase
 
 from mcp_bridge.concurrency import places
 from mcp_bridge.protocol import Reply, refuse
+from mcp_bridge.records import recorder
 from mcp_bridge.registry.registry import Snapshot
 from mcp_bridge.remote import incoming
 from mcp_bridge.remote.admission import (
     UnknownServerError,
     UnknownSessionError,
     check_access,
-    unknown_server,
 )
 from mcp_bridge.remote.gateway import gateway_of
 from mcp_bridge.remote.models import RemoteServer
@@ -63,8 +63,13 @@ class RemoteView(BridgeView):
         rows = RemoteServer.objects.filter(slug=slug, enabled=True).prefetch_related("headers")
         server = rows.first()
         context = self.get_context(request)
-        if server is None:
-            raise unknown_server(slug, context)
+        try:
+            # Before the message is read: both answers are the same.
+            check_access(server, context)
+        except UnknownServerError as error:
+            recorder.refuse(error.refusal, slug, None, context, error=error)
+            raise
+        assert server is not None
         passing = Passing(
             gateway=gateway_of(server), context=context, http=request, readmit=self._readmit
         )
@@ -77,10 +82,7 @@ class RemoteView(BridgeView):
     def _readmit(self, passing: Passing) -> None:
         """Check the caller of an open stream again. Raises ProtocolError."""
         _, context = self.readmit(passing.http, passing.request)
-        server = RemoteServer.objects.filter(pk=passing.gateway.server.pk).first()
-        if server is None:
-            raise UnknownServerError
-        check_access(server, context)
+        check_access(RemoteServer.objects.filter(pk=passing.gateway.server.pk).first(), context)
 
 
 class AsyncRemoteView(RemoteView):

@@ -60,7 +60,8 @@ class Stream(ABC):
         self._lock = threading.Lock()
         # When the request began, the last notification was sent and the last event was written.
         self._began = self._sent = self._written = monotonic()
-        self._is_read = False
+        # Whether the client reads already, not only at the end.
+        self.is_read = False
         self._token: RequestId | None = None
         # The progress that was reported and sent last, and its other members.
         self._reported: float | None = None
@@ -89,7 +90,7 @@ class Stream(ABC):
         now = monotonic()
         if not self._queue:
             self._written = now
-        elif self._is_read and now - self._written > UNREAD:
+        elif self.is_read and now - self._written > UNREAD:
             self.cancel()
             return
         self._queue.append(data)
@@ -145,7 +146,7 @@ class Stream(ABC):
         In between, yields the seconds to wait, unless ``wake`` is called before. Ends with the
         reply, which is not yielded if it is the only message.
         """
-        has_begun, self._is_read = False, True
+        has_begun, self.is_read = False, True
         while True:
             reply = self.reply
             self._report_due(is_last=reply is not None)

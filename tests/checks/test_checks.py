@@ -80,10 +80,20 @@ def plain(call: Any) -> Any:
     return call
 
 
+class OnlyRemote:
+    def remote_message(self, message: Any, context: Any) -> None:
+        return None
+
+
+def test_interceptor_may_see_remote_messages_alone(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"INTERCEPTORS": [f"{__name__}.OnlyRemote"]}
+    assert found() == []
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("Nothing", "has none of the methods request, call and result"),
+        ("Nothing", "has none of the methods request, call, result and remote_message"),
         ("Plain", "has a call that does not yield the call"),
         ("plain", "has a call that does not yield the call"),
         ("Awaiting", "has a request that is not a plain function"),

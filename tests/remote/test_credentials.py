@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 
 from mcp_bridge.remote.encryption import SecretUnavailable, opened, sealed
 from mcp_bridge.remote.models import RemoteHeader, RemoteServer
+from mcp_bridge.remote.sync import SyncError, sync
 from mcp_bridge.testing import MCPClient, text_of
 from mcp_bridge.tokens.models import Token
 from tests.remote.desk import Desk, allow, open_desk, serve_desk
@@ -108,6 +109,25 @@ def test_each_user_has_a_credential(settings: Any, desk: Desk, client: MCPClient
     result = call(MCPClient(token=secret))
     assert text_of(result).startswith("The remote server Weather requires your own credential")
     assert len(desk.received) == before
+
+
+def failing(user: User | None, server: RemoteServer) -> Any:
+    return 5 if user else {}["vault"]
+
+
+def test_function_of_credentials_that_fails_is_named(
+    settings: Any, desk: Desk, client: MCPClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.MCP_BRIDGE |= {"REMOTE_TOKEN_FOR": f"{__name__}.failing"}
+    server = serve_desk(settings, desk)
+    server.auth = RemoteServer.Auth.PER_USER
+    server.save()
+    before = len(desk.received)
+    assert "cannot be used" in text_of(call(client))
+    with pytest.raises(SyncError, match="cannot be used"):
+        sync(server)
+    assert len(desk.received) == before
+    assert caplog.text.count(f"['REMOTE_TOKEN_FOR'] ({__name__}.failing) failed") == 2
 
 
 def test_own_token_is_sent_if_the_row_says_so(settings: Any, desk: Desk, client: MCPClient) -> None:

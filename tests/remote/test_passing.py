@@ -126,12 +126,17 @@ def test_only_listed_headers_come_back(desk: Desk, client: MCPClient) -> None:
     assert not {"Set-Cookie", "X-Powered-By", "WWW-Authenticate"} & {*headers}
 
 
-def test_server_is_unknown_without_its_permission(desk: Desk, client: MCPClient) -> None:
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-06-18"])
+def test_server_is_unknown_without_its_permission(desk: Desk, revision: str) -> None:
+    client = caller(revision)
     User.objects.get(username="ada").user_permissions.clear()
-    hidden = refusal(client), client.response.status_code
-    client.path = "/mcp/remote/nothing"
-    assert (refusal(client), client.response.status_code) == hidden
-    assert hidden[1] == 404
+    answers = []
+    for client.path in (ADDRESS, "/mcp/remote/nothing"):
+        for body in (json.dumps(client.message("tools/list")).encode(), b"{"):
+            response = client.send(body, {**client.headers, "Mcp-Method": "tools/list"})
+            answers.append((response.status_code, response.content))
+    assert answers == answers[:1] * 4
+    assert answers[0][0] == 404
     assert desk.received == []
     assert {each.error_code for each in ToolCallRecord.objects.all()} == {"forbidden"}
 

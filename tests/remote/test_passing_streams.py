@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connections, transaction
 from django.test import Client
 from django.urls import include, path
 
@@ -40,7 +41,9 @@ NOTICE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data"
 
 
 @pytest.fixture
-def desk(settings: Any) -> Iterator[Desk]:
+def desk(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    # A live server of earlier tests shares its connection, which would keep calls in the thread.
+    monkeypatch.setattr(connections["default"], "_thread_sharing_count", 0)
     settings.ROOT_URLCONF = __name__
     settings.MCP_BRIDGE = {}
     with open_desk() as desk:
@@ -198,10 +201,27 @@ def test_stream_ends_with_the_permission(
     next(response.streaming_content)
     RemoteServer.objects.update(permission="")
     monkeypatch.setattr("mcp_bridge.remote.passing.CREDENTIAL", 0)
-    assert b"result" not in b"".join(response.streaming_content)
+    received = b"".join(response.streaming_content)
+    assert b"result" not in received
+    last = json.loads(received.rpartition(b"data: ")[2].partition(b"\n")[0])
+    assert last["id"] == json.loads(sent[1])["id"]
+    assert last["error"]["message"] == "Unknown remote server."
     assert endless.gone.wait(10)
     flush()
-    assert ToolCallRecord.objects.get().outcome == "cancelled"
+    record = ToolCallRecord.objects.get()
+    assert (record.outcome, record.error_code) == ("failed", "forbidden")
+
+
+def test_stream_in_a_transaction_is_limited(desk: Desk, sent: tuple[dict[str, str], bytes]) -> None:
+    RemoteServer.objects.update(max_body_bytes=5_000)
+    desk.raw = Endless(0)
+    with transaction.atomic():
+        response: Any = Client().generic(
+            "POST", "/wsgi/weather", sent[1], content_type="application/json", headers=sent[0]
+        )
+        received = b"".join(response.streaming_content)
+    assert 5_000 < len(received) < 10_000
+    assert b"sent more than 5000 bytes, which is the limit" in received
 
 
 def get(headers: dict[str, str]) -> Exchange:

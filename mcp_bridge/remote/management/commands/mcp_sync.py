@@ -23,12 +23,13 @@ class Command(TablesCommand):
     def handle(self, *args: Any, server: str | None, **options: Any) -> None:
         self.warn_of_settings()
         servers = RemoteServer.objects.filter(**{"slug": server} if server else {"enabled": True})
-        if not servers:
-            raise CommandError(
+        if server and not servers:
+            text = (
                 f"No remote server has the short name {server!r}: see Remote servers in the admin."
-                if server
-                else "This site lacks an enabled remote server: add or enable one in the admin."
             )
+            raise CommandError(text)
+        if not servers:
+            self.stdout.write("This site lacks an enabled remote server: add one in the admin.")
         failed = 0
         for each in servers:
             try:
