@@ -122,11 +122,11 @@ def test_retry_delay_is_returned(offer: Offer) -> None:
 def test_arbitrary_exceptions_are_only_logged(
     offer: Offer, code: grpc.StatusCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    offer(DATA, {"Say": failing(code, "the password is 7f3a")})
+    offer(DATA, {"Say": failing(code, "the password is 7f3z")})
     text = told("echo_say")
-    assert "7f3a" not in text
+    assert "7f3z" not in text
     assert "the site's log says why" in text
-    assert "7f3a" in caplog.text
+    assert "7f3z" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_arbitrary_exceptions_are_only_logged(
 def test_site_misconfiguration_is_logged_and_hidden_from_callers(
     offer: Offer, code: grpc.StatusCode, sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    offer(DATA, {"Look": failing(code, "token 7f3a of 10.0.0.1")})
+    offer(DATA, {"Look": failing(code, "token 7f3z of 10.0.0.1")})
     with caplog.at_level(logging.WARNING, "mcp_bridge.ext.grpc"):
         assert told("echo_look") == sentence
-    assert "token 7f3a of 10.0.0.1" in caplog.text
+    assert "token 7f3z of 10.0.0.1" in caplog.text
 
 
 def test_unknown_outcome_of_a_write_is_reported(offer: Offer) -> None:
@@ -220,10 +220,10 @@ def test_service_receives_the_caller_in_every_thread(offer: Offer) -> None:
         (("X-User", "ada"), "the metadata key 'X-User'"),
         (("grpc-timeout", "1"), "the metadata key 'grpc-timeout'"),
         ((":path", "/"), "the metadata key ':path'"),
-        (("x-user", "Zoë 7f3a"), "the metadata value of 'x-user'"),
-        (("x-user", "a\r\nb 7f3a"), "the metadata value of 'x-user'"),
-        (("x-user", b"ada 7f3a"), "the metadata value of 'x-user'"),
-        (("x-user-bin", "ada 7f3a"), "the metadata value of 'x-user-bin'"),
+        (("x-user", "Zoë 7f3z"), "the metadata value of 'x-user'"),
+        (("x-user", "a\r\nb 7f3z"), "the metadata value of 'x-user'"),
+        (("x-user", b"ada 7f3z"), "the metadata value of 'x-user'"),
+        (("x-user-bin", "ada 7f3z"), "the metadata value of 'x-user-bin'"),
         (("x-user", None), "the metadata value of 'x-user'"),
         (("authorization", "Bearer {}"), "the caller's credential"),
         (("x-trace-bin", b"\xff{}"), "the caller's credential"),
@@ -244,7 +244,7 @@ def test_invalid_metadata_is_refused_before_the_call(
     assert "the site's log says why" in text_of(result)
     assert why in caplog.text
     shown = text_of(result) + caplog.text + "".join(capfd.readouterr())
-    assert "7f3a" not in shown
+    assert "7f3z" not in shown
     assert secret not in shown
     assert heard == []
 

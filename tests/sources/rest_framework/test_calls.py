@@ -272,7 +272,7 @@ def test_output_schemas_are_listed_if_enabled(settings: Any, root: Any) -> None:
 def test_middlewares_attributes_and_a_few_headers_reach_the_view(root: Any, settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.tenancy"]
     client = CheckedClient(user=root)
-    client.headers |= {"User-Agent": "agent/1", "X-Secret": "7f3a"}
+    client.headers |= {"User-Agent": "agent/1", "X-Secret": "7f3z"}
     told = client.call_tool("meta", {"word": "a"})["structuredContent"]
     assert told["tenant"] == "acme"
     assert told["agent"] == "agent/1"
