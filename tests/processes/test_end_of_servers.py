@@ -65,6 +65,18 @@ class Server:
             answer = json.loads(connection.getresponse().read())
         return answer["result"]["structuredContent"] == {"result": arguments["number"]}
 
+    def shell(self, code: str) -> str:
+        """Run code in a further process of the site; return the last line that it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "django", "shell", "-c", code],
+            cwd=ROOT,
+            env=environment(self.database),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[-1] if done.stdout else ""
+
     def records(self) -> list[tuple[str, str]]:
         """Return the tool and outcome of each record, by the time at which it began."""
         with closing(sqlite3.connect(self.database, timeout=60)) as connection:

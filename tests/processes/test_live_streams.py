@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +16,6 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.processes import test_end_of_servers
 from tests.processes.test_end_of_servers import Server
-from tests.support.processes import ROOT
 
 start, database = test_end_of_servers.start, test_end_of_servers.database
 
@@ -170,14 +167,7 @@ def toggle(server: Server, name: str, enabled: bool) -> None:
         "from mcp_bridge.models import ToolSetting\n"
         f"ToolSetting.objects.update_or_create(name={name!r}, defaults=dict(enabled={enabled}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "django", "shell", "-c", code],
-        cwd=ROOT,
-        env=test_end_of_servers.environment(server.database),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    server.shell(code)
 
 
 @pytest.mark.parametrize("kind", ["uvicorn", "uvicorn, direct", "uvicorn, workers"])

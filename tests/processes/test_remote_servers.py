@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +23,6 @@ from tests.processes.test_live_streams import census, path_of
 from tests.remote.conftest import official
 from tests.remote.desk import open_desk
 from tests.remote.upstreams.writing import begin, chunk, event
-from tests.support.processes import ROOT
 from tests.support.services import Received
 
 start, database = test_end_of_servers.start, test_end_of_servers.database
@@ -38,19 +35,6 @@ STREAMS = 200
 @pytest.fixture(params=["gunicorn, threads", "uvicorn", "uvicorn, direct"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def run(server: Server, code: str) -> str:
-    """Run code in a further process of the site; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "django", "shell", "-c", code],
-        cwd=ROOT,
-        env=test_end_of_servers.environment(server.database),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1] if done.stdout else ""
 
 
 CONNECT = """
@@ -85,7 +69,7 @@ def site(
         for name, value in more.items():
             monkeypatch.setenv(name, value)
         server = start(kind)
-        return server, run(server, CONNECT.format(url=url))
+        return server, server.shell(CONNECT.format(url=url))
 
     return connected
 
@@ -117,7 +101,7 @@ def test_other_processes_see_what_one_has_fetched(
     site: Callable[..., tuple[Server, str]],
 ) -> None:
     server, token = site("gunicorn, preloaded")
-    run(server, ENABLE)
+    server.shell(ENABLE)
     headers = {"Authorization": f"Bearer {token}"}
 
     async def main() -> set[bool]:

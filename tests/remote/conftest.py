@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from django.contrib.auth.models import User
 
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.outbound.client import Outbound
 from mcp_bridge.remote.client import Client
+from mcp_bridge.testing import MCPClient
+from tests.remote.desk import Desk, open_desk
 from tests.remote.tiny import Tiny, running
 from tests.remote.upstreams import everything
 from tests.remote.upstreams.dropping import DROPPING
@@ -72,6 +75,17 @@ def huge() -> Iterator[Service]:
 def dropping() -> Iterator[Service]:
     with service(None, **DROPPING) as running:
         yield running
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with open_desk() as desk:
+        yield desk
+
+
+@pytest.fixture
+def client(db: None) -> MCPClient:
+    return MCPClient(user=User.objects.create_user("ada"))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,17 +17,11 @@ from mcp_bridge.remote.models import RemoteHeader, RemoteServer
 from mcp_bridge.remote.sync import SyncError, sync
 from mcp_bridge.testing import MCPClient, text_of
 from mcp_bridge.tokens.models import Token
-from tests.remote.desk import Desk, allow, open_desk, serve_desk
+from tests.remote.desk import Desk, allow, serve_desk
 
 pytestmark = pytest.mark.django_db
 KEYS = [Fernet.generate_key().decode() for _ in range(2)]
 STATIC = RemoteServer.Auth.STATIC
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as desk:
-        yield desk
 
 
 @pytest.fixture

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.remote import breaker
@@ -20,17 +18,6 @@ from tests.remote.upstreams.slow import SLOW
 pytestmark = pytest.mark.django_db
 READ_ONLY = {**FORECAST, "annotations": {"readOnlyHint": True}}
 MAYBE = "The action may or may not have been performed."
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as desk:
-        yield desk
-
-
-@pytest.fixture
-def client() -> MCPClient:
-    return MCPClient(user=User.objects.create_user("ada"))
 
 
 def told(client: MCPClient, name: str = "weather_forecast") -> str:

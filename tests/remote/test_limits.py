@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connections
 
 from mcp_bridge.models import ToolCallRecord
@@ -21,7 +19,7 @@ from mcp_bridge.remote.gateway import gateway_of
 from mcp_bridge.remote.models import RemoteServer
 from mcp_bridge.remote.sync import SyncError, sync
 from mcp_bridge.testing import MCPClient, text_of
-from tests.remote.desk import FORECAST, Desk, connect, open_desk, serve_desk, text, tool
+from tests.remote.desk import FORECAST, Desk, connect, serve_desk, text, tool
 from tests.remote.test_credentials import KEYS
 from tests.remote.upstreams.dropping import DROPPING
 from tests.remote.upstreams.slow import SLOW
@@ -29,17 +27,6 @@ from tests.remote.upstreams.writing import Repeating, begin, chunk, event, strea
 from tests.support.services import Received, send
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as desk:
-        yield desk
-
-
-@pytest.fixture
-def client() -> MCPClient:
-    return MCPClient(user=User.objects.create_user("ada"))
 
 
 def call(client: MCPClient, **params: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,24 +21,12 @@ from tests.remote.desk import (
     allow,
     connect,
     enable,
-    open_desk,
     serve_desk,
     text,
     tool,
 )
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as desk:
-        yield desk
-
-
-@pytest.fixture
-def client() -> MCPClient:
-    return MCPClient(user=User.objects.create_user("ada"))
 
 
 def names(client: MCPClient) -> list[str]:

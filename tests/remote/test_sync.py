@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,6 @@ from tests.remote.upstreams.lying import LIES
 
 pytestmark = pytest.mark.django_db
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as desk:
-        yield desk
 
 
 def reason(settings: Any, desk: Desk, **members: Any) -> str:
