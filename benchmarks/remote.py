@@ -84,7 +84,7 @@ def upstream() -> Iterator[str]:
 
 
 def set_up(url: str, database: Path) -> None:
-    """A site with the server's tools, enabled for anybody with a token, in this process."""
+    """Make a site in this process; users with a token may call all tools of the server."""
     import django
     from django.conf import settings
     from django.core.management import call_command

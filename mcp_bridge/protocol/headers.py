@@ -17,6 +17,10 @@ from mcp_bridge.protocol.errors import HeaderMismatchError
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.text import quoted
 
+# RFC 9110, section 5.6.2.
+FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# RFC 9110, section 5.5: a line break would begin another header.
+FIELD_VALUE: Final = re.compile(r"[^\r\n\0]*")
 _PREFIX: Final = "=?base64?"
 _SUFFIX: Final = "?="
 _PARAMETER: Final = "Mcp-Param-"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from asyncio import _get_running_loop
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache, partial
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple, cast
 
 from django.conf import settings
 from django.core import checks
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DatabaseError, connections, router
 from django.utils.translation import get_language
 
@@ -265,13 +265,13 @@ class Registry:
         # Settings are needed, and read, only if the site has candidates or sources that change.
         of_code = self._read_sources()
         may_change = any(each.may_change for each in self._readings.values())
-        # On an event loop, the test client asks for the tools of the code.
-        if not (of_code.candidates or may_change) or not has_database() or _get_running_loop():
+        if not (of_code.candidates or may_change) or not has_database():
             return of_code
         try:
             # An admin page calls this for each row.
             return self._current(max(1, conf.STATE_MAX_AGE)).discovered
-        except DatabaseError as error:
+        except (DatabaseError, SynchronousOnlyOperation) as error:
+            # The test client may ask on an event loop.
             unread = NotYet(
                 f"The enabled candidates cannot be read: {first_line(error)}.",
                 hint="Run manage.py migrate; running processes retry automatically.",

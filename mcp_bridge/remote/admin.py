@@ -21,11 +21,10 @@ from mcp_bridge.remote.forms import (
     HeaderForm,
     HeaderFormSet,
     ServerForm,
-    host_error,
     problem_of,
     stored_as,
 )
-from mcp_bridge.remote.models import RemoteHeader, RemoteServer
+from mcp_bridge.remote.models import RemoteHeader, RemoteServer, host_error
 from mcp_bridge.remote.overview import counts, health, tool_states
 
 MOST_ROWS: Final = 500

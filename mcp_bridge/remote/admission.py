@@ -25,7 +25,7 @@ _streams: Final = Counter[tuple[str, str]]()
 
 
 class UnknownServerError(errors.ForbiddenError):
-    """There is no such server, or not for this caller."""
+    """The server does not exist, or the caller may not reach it."""
 
     code = 404
     http_status = HTTPStatus.NOT_FOUND
@@ -36,7 +36,7 @@ class UnknownServerError(errors.ForbiddenError):
 
 
 class UnknownSessionError(errors.InvalidRequestError):
-    """There is no such session, or not of this user: its client begins another one."""
+    """The session does not exist, or is another user's: the client begins another one."""
 
     http_status = HTTPStatus.NOT_FOUND
 
@@ -44,13 +44,14 @@ class UnknownSessionError(errors.InvalidRequestError):
         super().__init__("Unknown session: initialize again.")
 
 
-def check_access(server: RemoteServer | None, context: Context) -> None:
-    """Raise UnknownServerError unless a server exists and a caller may reach it as a whole."""
+def reachable(server: RemoteServer | None, context: Context) -> RemoteServer:
+    """Return the server, if a caller may reach it as a whole. Raises UnknownServerError."""
     if server is None or not (server.enabled and server.permission):
         raise UnknownServerError
     # A limited credential names tools, not servers.
     if not context.user.has_perm(server.permission) or is_limited(context.auth):
         raise UnknownServerError
+    return server
 
 
 class Sessions:

@@ -23,7 +23,6 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.admin.base import RevisedForm
 from mcp_bridge.remote.encryption import SecretUnavailable, opened, sealed, variable_in
-from mcp_bridge.remote.models import check_reachable, validate_url
 
 _MAX_SECRET: Final = 8000
 # RFC 9110, section 5.5, without characters outside of ASCII.
@@ -205,17 +204,3 @@ class HeaderFormSet(BaseInlineFormSet):
             seen.add(name)
             if form.is_kept and getattr(self.instance, "is_moved", False):
                 form.add_error("secret", _MOVED)
-
-
-def host_error(url: str) -> ValidationError | None:
-    """Return why a URL's host must not be connected to; None if it may be, or is invalid."""
-    try:
-        validate_url(url)
-    except ValidationError:
-        # Its field reports it.
-        return None
-    try:
-        check_reachable(url)
-    except ValidationError as why:
-        return why
-    return None

@@ -15,11 +15,12 @@ from mcp_bridge.concurrency.threads import in_pool
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
 from mcp_bridge.outbound.client import Fields, Outbound
+from mcp_bridge.protocol.headers import FIELD_VALUE
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.remote.breaker import Breaker
 from mcp_bridge.remote.client import Client
 from mcp_bridge.remote.encryption import SecretUnavailable, opened
-from mcp_bridge.remote.models import FIELD_VALUE, RemoteHeader, RemoteServer, allows
+from mcp_bridge.remote.models import RemoteHeader, RemoteServer, allows
 from mcp_bridge.sources.secrets import check_credential
 
 logger = get_logger("mcp_bridge.remote")

@@ -25,13 +25,10 @@ from mcp_bridge.conf import conf
 from mcp_bridge.models import Generation
 from mcp_bridge.outbound.addresses import is_global, is_host
 from mcp_bridge.protocol import JSONObject
+from mcp_bridge.protocol.headers import FIELD_NAME, FIELD_VALUE
 
 # The longest name that clients accept for a tool is 64.
 MAX_SLUG: Final = 24
-# RFC 9110, section 5.6.2.
-_TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-# RFC 9110, section 5.5: a line break would begin another header.
-FIELD_VALUE: Final = re.compile(r"[^\r\n\0]*")
 # Headers that this site sets itself, or that concern one connection (RFC 9110, section 7.6.1).
 RESERVED: Final = re.compile(
     r"host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|proxy-.*|accept|"
@@ -90,6 +87,20 @@ def check_reachable(url: str) -> None:
                 "host and port to MCP_BRIDGE['REMOTE_ALLOWED_HOSTS']."
             )
         )
+
+
+def host_error(url: str) -> ValidationError | None:
+    """Return why a URL's host must not be connected to; None if it may be, or is invalid."""
+    try:
+        validate_url(url)
+    except ValidationError:
+        # Its field reports it.
+        return None
+    try:
+        check_reachable(url)
+    except ValidationError as why:
+        return why
+    return None
 
 
 class RemoteServer(models.Model):
@@ -166,17 +177,8 @@ class RemoteServer(models.Model):
     is_host_checked = False
 
     def clean(self) -> None:
-        if self.is_host_checked:
-            return
-        try:
-            validate_url(self.url)
-        except ValidationError:
-            # The field has reported it.
-            return
-        try:
-            check_reachable(self.url)
-        except ValidationError as refused:
-            raise ValidationError({"url": refused}) from refused
+        if not self.is_host_checked and (problem := host_error(self.url)):
+            raise ValidationError({"url": problem})
 
 
 class RemoteHeader(models.Model):
@@ -187,14 +189,16 @@ class RemoteHeader(models.Model):
     """
 
     server = models.ForeignKey(RemoteServer, models.CASCADE, related_name="headers")
-    name = models.CharField(_("name"), max_length=100, validators=[RegexValidator(rf"^{_TOKEN}\Z")])
+    name = models.CharField(
+        _("name"), max_length=100, validators=[RegexValidator(rf"^{FIELD_NAME.pattern}\Z")]
+    )
     is_secret = models.BooleanField(_("secret"), default=False)
     value = models.TextField(_("value"), blank=True)
     from_header = models.CharField(
         _("the caller's header"),
         max_length=100,
         blank=True,
-        validators=[RegexValidator(rf"^{_TOKEN}\Z")],
+        validators=[RegexValidator(rf"^{FIELD_NAME.pattern}\Z")],
     )
     is_required = models.BooleanField(
         _("required"),

@@ -22,9 +22,8 @@ from mcp_bridge.remote.admission import Sessions, take_slot
 from mcp_bridge.remote.incoming import changed_params, relayed_headers
 from mcp_bridge.remote.relay import GatewayError, Relay
 
-# Events that a client may be behind before the server is read on, and the seconds that it may be.
+# Events that a client may be behind before the server is read on.
 _MOST_UNREAD: Final = 8
-_PATIENCE: Final = 30.0
 # Seconds after which a credential is checked again.
 CREDENTIAL: Final = 30.0
 _COMMENT: Final = b":\n\n"
@@ -169,18 +168,16 @@ class Passing:
         return {**headers, _SESSION: sessions.signed(headers[_SESSION])}
 
     def _send(self, data: bytes) -> None:
-        until, limit = monotonic() + _PATIENCE, self.gateway.server.max_body_bytes
         if not self.stream.is_read:
             # Inside a transaction the client reads nothing before the end.
             self._kept += len(data)
-            if self._kept > limit:
+            if self._kept > (limit := self.gateway.server.max_body_bytes):
                 text = f"sent more than {limit} bytes, which is the limit"
                 raise GatewayError(self.gateway.sentence(text))
-        while self.stream.is_read and self.stream.unread > _MOST_UNREAD:
-            self._check()
-            if monotonic() > until:
-                self.stream.cancel()
-            sleep(0.02)
+        else:
+            while self.stream.unread > _MOST_UNREAD and not self.stream.is_stuck:
+                self._check()
+                sleep(0.02)
         self.stream.put(data)
 
     def _check(self) -> None:

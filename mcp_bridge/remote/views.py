@@ -14,7 +14,7 @@ from mcp_bridge.remote import incoming
 from mcp_bridge.remote.admission import (
     UnknownServerError,
     UnknownSessionError,
-    check_access,
+    reachable,
 )
 from mcp_bridge.remote.gateway import gateway_of
 from mcp_bridge.remote.models import RemoteServer
@@ -61,15 +61,13 @@ class RemoteView(BridgeView):
 
     def _passing(self, request: HttpRequest, slug: str) -> Passing:
         rows = RemoteServer.objects.filter(slug=slug, enabled=True).prefetch_related("headers")
-        server = rows.first()
         context = self.get_context(request)
         try:
-            # Before the message is read: both answers are the same.
-            check_access(server, context)
+            # Before the message is read: the answer is the same if it does not exist.
+            server = reachable(rows.first(), context)
         except UnknownServerError as error:
             recorder.refuse(error.refusal, slug, None, context, error=error)
             raise
-        assert server is not None
         passing = Passing(
             gateway=gateway_of(server), context=context, http=request, readmit=self._readmit
         )
@@ -82,7 +80,7 @@ class RemoteView(BridgeView):
     def _readmit(self, passing: Passing) -> None:
         """Check the caller of an open stream again. Raises ProtocolError."""
         _, context = self.readmit(passing.http, passing.request)
-        check_access(RemoteServer.objects.filter(pk=passing.gateway.server.pk).first(), context)
+        reachable(RemoteServer.objects.filter(pk=passing.gateway.server.pk).first(), context)
 
 
 class AsyncRemoteView(RemoteView):

@@ -87,12 +87,12 @@ class Stream(ABC):
 
     def put(self, data: bytes) -> None:
         """Send what ``frame`` takes; cancels the request if the client has stopped reading."""
+        if self.is_stuck:
+            self.cancel()
+            return
         now = monotonic()
         if not self._queue:
             self._written = now
-        elif self.is_read and now - self._written > UNREAD:
-            self.cancel()
-            return
         self._queue.append(data)
         self._sent = now
         self.wake()
@@ -122,6 +122,11 @@ class Stream(ABC):
     def unread(self) -> int:
         """The number of messages that the client has not read yet."""
         return len(self._queue)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client has stopped reading."""
+        return self.unread > 0 and self.is_read and monotonic() - self._written > UNREAD
 
     def end(self, reply: Reply) -> None:
         """Send the reply; nothing is sent after it."""

@@ -291,7 +291,6 @@ def test_host_is_looked_up_once_before_the_transaction(tiny: Tiny, monkeypatch: 
     def look_up(url: str) -> None:
         calls.append(url)
 
-    monkeypatch.setattr("mcp_bridge.remote.forms.check_reachable", look_up)
     monkeypatch.setattr("mcp_bridge.remote.models.check_reachable", look_up)
     Owner().add(tiny)
     assert calls == [tiny.url]

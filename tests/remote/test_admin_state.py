@@ -277,7 +277,7 @@ def test_list_needs_no_query_for_each_server(tiny: Tiny) -> None:
 
 def test_strangers_cannot_look_up_hosts(tiny: Tiny, monkeypatch: Any) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("mcp_bridge.remote.forms.check_reachable", calls.append)
+    monkeypatch.setattr("mcp_bridge.remote.models.check_reachable", calls.append)
     Owner("view_remoteserver", username="viewer").send("add", expected=403, **filled(tiny.url))
     assert calls == []
 

@@ -12,6 +12,7 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.outbound.client import Outbound, OutboundError
 from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol.headers import FIELD_NAME, FIELD_VALUE
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
@@ -23,9 +24,6 @@ Headers = Callable[[ToolCall], Mapping[str, str]]
 # Characters that need no encoding in the literal parts of a path.
 _LITERAL: Final = "/:@!$&'()*+,;=-._~%?"
 _PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
-# A line break in a header would start another header (RFC 9110, section 5.5).
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE: Final = re.compile(r"[^\r\n\0]*")
 
 logger = get_logger("mcp_bridge.ext.openapi")
 
@@ -66,7 +64,7 @@ def _headers(request: OperationRequest, given: Mapping[str, str], call: ToolCall
     if request.content_type is not None:
         headers["content-type"] = request.content_type
     for name, text in given.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
+        if not FIELD_NAME.fullmatch(name) or not FIELD_VALUE.fullmatch(text):
             # Without the value, which is a secret.
             raise ValueError(f"the header {name!r} has a character that is not allowed in headers")
         check_credential(call.context, name, text)
