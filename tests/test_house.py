@@ -43,18 +43,18 @@ ROOMS: dict[str, int] = {
     "admin": 2_694,
     "calls": 1_074,
     "checks": 751,
-    "concurrency": 311,
+    "concurrency": 310,
     "confirmation": 528,
-    "ext": 2_488,
+    "ext": 2_487,
     "features": 463,
     "management": 1_319,
     "models": 349,
     "oauth": 1_116,
-    "outbound": 344,
+    "outbound": 343,
     "protocol": 940,
     "records": 958,
-    "registry": 906,
-    "remote": 2_410,
+    "registry": 904,
+    "remote": 2_416,
     "schemas": 2_927,
     "server": 756,
     "sources": 3_059,
@@ -79,7 +79,7 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 37_450
+MOST_LINES = 37_446
 MOST_LINES_OF_CORE = 34_090
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5

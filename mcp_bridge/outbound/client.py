@@ -336,9 +336,8 @@ class _JudgingBackend(httpcore2.NetworkBackend):
         except (OSError, UnicodeError) as why:
             raise httpcore2.ConnectError(f"The host {host} cannot be resolved: {why}") from why
         addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-        refused = [each for each in addresses if not self.allows(each)]
-        if refused:
-            raise httpcore2.ConnectError(f"{host} resolves to {refused[0]}, which is not allowed")
+        if not all(map(self.allows, addresses)):
+            raise httpcore2.ConnectError("its address is not allowed")
         error: Exception = httpcore2.ConnectError(f"{host} does not have an address")
         for address in addresses:
             left = None if timeout is None else timeout - (monotonic() - began)

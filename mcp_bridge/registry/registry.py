@@ -433,9 +433,9 @@ class Registry:
             tool = of_code.candidates.get(name)
             if tool is None:
                 message = checks.Warning(
-                    f"The candidate {name!r} is enabled, but no source offers it any more, so it "
+                    f"The candidate {name!r} is enabled, but no source offers it now, so it "
                     "is not served.",
-                    hint="Delete it in the admin, under Tools, or restore the code it came from.",
+                    hint="Restore its code or server, or delete it in the admin, under Tools.",
                     id="mcp_bridge.W090",
                 )
                 messages.append(message)

@@ -360,8 +360,7 @@ class Client:
         if status in (401, 403, 407):
             raise AnswerError("refused the credential", status, is_sent=False)
         if 300 <= status < 400:
-            text = "answered with a redirect, which is not followed"
-            raise AnswerError(text, status, is_sent=False)
+            raise AnswerError("answered with a redirect: not followed", status, is_sent=False)
         if status == 429:
             wait = headers.get("retry-after", "")
             later = f"in {wait} seconds" if re.fullmatch(r"[0-9]{1,6}", wait) else "later"

@@ -23,6 +23,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.admin.base import RevisedForm
 from mcp_bridge.remote.encryption import SecretUnavailable, opened, sealed, variable_in
+from mcp_bridge.remote.models import RemoteServer
 
 _MAX_SECRET: Final = 8000
 # RFC 9110, section 5.5, without characters outside of ASCII.
@@ -202,5 +203,7 @@ class HeaderFormSet(BaseInlineFormSet):
             if name in seen:
                 form.add_error("name", _("This header is there already."))
             seen.add(name)
+            if name == "authorization" and self.instance.auth != RemoteServer.Auth.NONE:
+                form.add_error("name", _("The server's credential is sent in this header."))
             if form.is_kept and getattr(self.instance, "is_moved", False):
                 form.add_error("secret", _MOVED)

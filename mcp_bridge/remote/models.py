@@ -69,7 +69,11 @@ def validate_url(url: str) -> None:
         )
     if parts.scheme == "http" and not is_allowed_host(url):
         raise ValidationError(
-            _("Enter an https URL: others could read and change what is sent to this one.")
+            _(
+                "Enter an https URL: others could read and change what is sent to this one. To use "
+                "http in your own network, add its host and port to "
+                "MCP_BRIDGE['REMOTE_ALLOWED_HOSTS']."
+            )
         )
 
 

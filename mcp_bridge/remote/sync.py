@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
+import httpcore2
 from django.db import router, transaction
 from django.utils import timezone
 
@@ -16,7 +18,7 @@ from mcp_bridge.outbound.client import OutboundError
 from mcp_bridge.protocol import jsonrpc, without_unprintable
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.remote.client import AnswerError, Client, Exchange, RemoteError
+from mcp_bridge.remote.client import Client, Exchange, RemoteError
 from mcp_bridge.remote.definitions import check_definition, local_name
 from mcp_bridge.remote.gateway import Gateway, Unsendable
 from mcp_bridge.remote.models import RemoteServer, RemoteTool
@@ -47,17 +49,8 @@ class Synced:
 
 def verify(server: RemoteServer) -> str:
     """Return what a handshake shows, as a sentence. Raises SyncError if it fails."""
-    client = _client(server)
-    try:
+    with _connected(server) as client:
         client.meet()
-    except AnswerError as why:
-        if why.status in (401, 403, 407):
-            raise SyncError(str(why)) from why
-        raise SyncError(f"{why}; it may not be an MCP server") from why
-    except (OutboundError, RemoteError) as why:
-        raise SyncError(str(why)) from why
-    finally:
-        client.close()
     info = client.info.get("serverInfo")
     name = info.get("name") if isinstance(info, Mapping) else None
     return f"It was reached: {cut(str(name or 'a server'), 100)}, MCP {client.version}."
@@ -72,11 +65,8 @@ def sync(server: RemoteServer) -> Synced:
     """
     using = router.db_for_write(RemoteServer)
     try:
-        client = _client(server)
-        try:
+        with _connected(server) as client:
             definitions, is_whole = _fetch(client)
-        finally:
-            client.close()
     except SyncError as why:
         _note(server, using, last_error=cut(without_unprintable(str(why)), 500))
         raise
@@ -93,6 +83,17 @@ def sync(server: RemoteServer) -> Synced:
     return found
 
 
+def _text(why: OutboundError | RemoteError, server: RemoteServer) -> str:
+    """Return an error as a phrase for administrators, with why it could not connect."""
+    if isinstance(why, RemoteError):
+        return f"answered with an error: {cut(str(why), 300)}"
+    status = getattr(why, "status", 0)
+    if status in (401, 403, 407) and server.auth == server.Auth.NONE:
+        return f"requires a credential or header that it was not sent (HTTP {status})"
+    cause = why.__cause__
+    return f"{why} ({cause})" if isinstance(cause, httpcore2.ConnectError) else str(why)
+
+
 def _identity(server: RemoteServer | None) -> object:
     """Return what decides which tools a server offers, and their names."""
     return server and (server.url, server.slug, server.auth, server.credential)
@@ -104,14 +105,21 @@ def _note(server: RemoteServer, using: str, **values: object) -> None:
     RemoteServer.objects.using(using).filter(pk=server.pk).update(**values)
 
 
-def _client(server: RemoteServer) -> Client:
-    """Return a new client, whose session ends with this work."""
+@contextmanager
+def _connected(server: RemoteServer) -> Iterator[Client]:
+    """Yield a new client, whose session ends with this work. Raises SyncError for its errors."""
     gateway = Gateway(server, list(server.headers.all()))
     try:
         headers = gateway.headers(None)
     except Unsendable as why:
         raise SyncError(str(why)) from why
-    return gateway.client(headers)
+    client = gateway.client(headers)
+    try:
+        yield client
+    except (OutboundError, RemoteError) as why:
+        raise SyncError(_text(why, server)) from why
+    finally:
+        client.close()
 
 
 def _fetch(client: Client) -> tuple[list[Mapping[str, Any]], bool]:
@@ -124,24 +132,19 @@ def _fetch(client: Client) -> tuple[list[Mapping[str, Any]], bool]:
         if monotonic() > until:
             raise SyncError("did not send its list in time")
 
-    try:
-        for _ in range(MAX_PAGES):
-            params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
-            page = client.request(Exchange(method="tools/list", params=params, check=check))
-            tools = page.get("tools")
-            if not isinstance(tools, list):
-                raise SyncError("answered with a list without tools")
-            found += [each for each in tools if isinstance(each, dict)]
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str):
-                return found[:MAX_TOOLS], len(found) <= MAX_TOOLS
-            if cursor in seen or len(found) >= MAX_TOOLS:
-                return found[:MAX_TOOLS], False
-            seen.add(cursor)
-    except RemoteError as why:
-        raise SyncError(f"answered with an error: {cut(str(why), 300)}") from why
-    except OutboundError as why:
-        raise SyncError(str(why)) from why
+    for _ in range(MAX_PAGES):
+        params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
+        page = client.request(Exchange(method="tools/list", params=params, check=check))
+        tools = page.get("tools")
+        if not isinstance(tools, list):
+            raise SyncError("answered with a list without tools")
+        found += [each for each in tools if isinstance(each, dict)]
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str):
+            return found[:MAX_TOOLS], len(found) <= MAX_TOOLS
+        if cursor in seen or len(found) >= MAX_TOOLS:
+            return found[:MAX_TOOLS], False
+        seen.add(cursor)
     return found, False
 
 

@@ -421,6 +421,16 @@ def test_invalid_headers_are_errors(tiny: Tiny, headers: list[Any], error: str) 
     assert not RemoteServer.objects.exists()
 
 
+def test_authorization_header_excludes_a_credential(tiny: Tiny) -> None:
+    header = {"name": "authorization", "secret": OTHER}
+    owner = Owner()
+    response = owner.add(tiny, header, auth="static", secret=SECRET)
+    assert errors_in(response) == ["The server's credential is sent in this header."]
+    assert not RemoteServer.objects.exists()
+    assert not errors_in(owner.add(tiny, header))
+    assert RemoteHeader.objects.get().name == "authorization"
+
+
 def test_header_is_deleted_with_its_secret(tiny: Tiny) -> None:
     owner, server = Owner(), made(tiny)
     header = RemoteHeader.objects.create(
@@ -431,6 +441,10 @@ def test_header_is_deleted_with_its_secret(tiny: Tiny) -> None:
 
 
 # The buttons.
+
+UNASKED = (
+    "The remote server Weather requires a credential or header that it was not sent (HTTP 401)"
+)
 
 
 def test_verify_reports_the_server(tiny: Tiny) -> None:
@@ -443,12 +457,12 @@ def test_verify_reports_the_server(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("answer", "verified", "fetched"),
     [
-        (upstream.html, "which is not MCP; it may not be an MCP server.", "which is not MCP."),
+        (upstream.html, *["which is not MCP."] * 2),
         (upstream.failing, "failed (HTTP status 503)", "failed (HTTP status 503)."),
         (
             upstream.unauthorized,
-            "The remote server Weather refused the credential.",
-            "The remote server Weather refused the credential.",
+            f"{UNASKED}.",
+            f"{UNASKED}.",
         ),
     ],
 )
@@ -472,9 +486,23 @@ def test_time_out_is_reported(tiny: Tiny) -> None:
     assert owner.press("verify", server) == owner.press("fetch", server) == expected
 
 
-def test_unreachable_server_is_reported_without_its_address(tiny: Tiny) -> None:
-    owner, server = Owner(), made(tiny, url="https://127.0.0.1:9/mcp")
-    assert owner.press("fetch", server) == "The remote server Weather cannot be reached."
+def test_refused_credential_is_reported(tiny: Tiny) -> None:
+    owner, server = Owner(), made(tiny, auth="static", credential=sealed(SECRET))
+    tiny.answer = upstream.unauthorized
+    expected = "The remote server Weather refused the credential."
+    assert owner.press("verify", server) == owner.press("fetch", server) == expected
+
+
+@pytest.mark.parametrize(
+    ("port", "cause"), [(9, "[Errno 111] Connection refused"), (11, "its address is not allowed")]
+)
+def test_unreachable_server_is_reported_with_the_cause(
+    tiny: Tiny, settings: Any, port: int, cause: str
+) -> None:
+    settings.MCP_BRIDGE |= {"REMOTE_ALLOWED_HOSTS": ["127.0.0.1:9"]}
+    owner, server = Owner(), made(tiny, url=f"https://127.0.0.1:{port}/mcp")
+    expected = f"The remote server Weather cannot be reached ({cause})."
+    assert owner.press("fetch", server) == owner.press("verify", server) == expected
 
 
 def test_unreadable_secret_is_reported(tiny: Tiny, settings: Any) -> None:

@@ -260,7 +260,7 @@ def test_list_shows_hosts_and_errors(tiny: Tiny) -> None:
     assert "Tools fetched : not yet" in text or "Tools fetched: not yet" in text
     tiny.answer = upstream.unauthorized
     owner.press("fetch", server)
-    assert "refused the credential" in words(owner.at("changelist", q="weather"))
+    assert "requires a credential" in words(owner.at("changelist", q="weather"))
 
 
 def test_list_needs_no_query_for_each_server(tiny: Tiny) -> None:

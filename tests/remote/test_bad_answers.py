@@ -31,7 +31,7 @@ LIES = {
     "batch": ("answered with JSON that is not a JSON-RPC message", 200, True),
     "no_result": ("answered without a result", 200, True),
     "untyped": ("answered with data without a type, which is not MCP", 200, True),
-    "redirect": ("answered with a redirect, which is not followed", 302, False),
+    "redirect": ("answered with a redirect: not followed", 302, False),
     "challenge": ("refused the credential", 401, False),
     "busy": ("receives too many requests: repeat the call in 7 seconds", 429, False),
     "busy_until_a_date": ("receives too many requests: repeat the call later", 429, False),

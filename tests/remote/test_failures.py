@@ -34,7 +34,7 @@ SAID: dict[str, tuple[str, bool, str]] = {
     "two_answers": ("answered twice", True, "2xx"),
     "no_answer": ("did not answer", True, "2xx"),
     "compressed": ("answered in the encoding 'gzip', which was not requested", True, "2xx"),
-    "redirect": ("answered with a redirect, which is not followed", False, "3xx"),
+    "redirect": ("answered with a redirect: not followed", False, "3xx"),
     "challenge": ("refused the credential", False, "4xx"),
     "busy": ("repeat the call in 7 seconds", False, "4xx"),
     "failing": ("failed (HTTP status 503)", True, "5xx"),
