@@ -50,11 +50,11 @@ ROOMS: dict[str, int] = {
     "management": 1_319,
     "models": 349,
     "oauth": 1_116,
-    "outbound": 343,
+    "outbound": 349,
     "protocol": 940,
     "records": 958,
     "registry": 904,
-    "remote": 2_416,
+    "remote": 2_414,
     "schemas": 2_927,
     "server": 756,
     "sources": 3_059,
@@ -79,7 +79,7 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 37_446
+MOST_LINES = 37_449
 MOST_LINES_OF_CORE = 34_090
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5

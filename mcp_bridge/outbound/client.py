@@ -44,10 +44,14 @@ class OutboundError(Exception):
 
     The text does not contain addresses. ``is_sent``: whether the service may have received it.
     ``is_outage``: whether the service cannot be reached, does not answer in time or breaks off.
+    ``cause`` is why it cannot be reached, for administrators.
     """
 
-    def __init__(self, text: str, *, is_sent: bool = True, is_outage: bool = False) -> None:
+    def __init__(
+        self, text: str, *, is_sent: bool = True, is_outage: bool = False, cause: str = ""
+    ) -> None:
         super().__init__(text)
+        self.cause = cause
         self.is_sent = is_sent
         self.is_outage = is_outage
 
@@ -279,7 +283,8 @@ def _outbound_errors() -> Iterator[None]:
         text = "could not be reached in time"
         raise OutboundError(text, is_sent=False, is_outage=is_outage) from why
     except httpcore2.ConnectError as why:
-        raise OutboundError("cannot be reached", is_sent=False, is_outage=True) from why
+        text, cause = "cannot be reached", str(why)
+        raise OutboundError(text, is_sent=False, is_outage=True, cause=cause) from why
     except httpcore2.TimeoutException as why:
         raise OutboundError("did not answer in time", is_outage=True) from why
     except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as why:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-import httpcore2
 from django.db import router, transaction
 from django.utils import timezone
 
@@ -90,8 +89,7 @@ def _text(why: OutboundError | RemoteError, server: RemoteServer) -> str:
     status = getattr(why, "status", 0)
     if status in (401, 403, 407) and server.auth == server.Auth.NONE:
         return f"requires a credential or header that it was not sent (HTTP {status})"
-    cause = why.__cause__
-    return f"{why} ({cause})" if isinstance(cause, httpcore2.ConnectError) else str(why)
+    return f"{why} ({why.cause})" if why.cause else str(why)
 
 
 def _identity(server: RemoteServer | None) -> object:
