@@ -28,7 +28,8 @@ _GRANIAN: Final = ("granian", *_AT, "--interface", "asgi", "--http", "1", "--no-
 COMMANDS: Final = {
     "gunicorn": (
         *("gunicorn", f"{_APPLICATIONS}:wsgi()", "--worker-class", "gthread", "--threads", "8"),
-        *("--bind", "127.0.0.1:{port}"),
+        # Two that start at once in a new home directory would both make that of their sockets.
+        *("--bind", "127.0.0.1:{port}", "--no-control-socket"),
     ),
     "uvicorn": (*_UVICORN, "--lifespan", "off", f"{_APPLICATIONS}:asgi"),
     "direct on uvicorn": (*_UVICORN, f"{_APPLICATIONS}:direct"),

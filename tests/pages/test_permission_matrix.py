@@ -28,8 +28,9 @@ from tests.support.administrator import shown_by
 from tests.support.links import leading
 
 pytestmark = pytest.mark.django_db
-TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT, CONNECTED = (
+TOOL, CALL, RECORD, SCOPE, SERVER, TOKEN, CLIENT, CONNECTED = (
     *(f"mcp_bridge_{name}" for name in ("toolsetting", "pendingcall", "toolcallrecord", "scope")),
+    "mcp_bridge_remote_remoteserver",
     "mcp_bridge_tokens_token",
     "oauth2_provider_application",
     "mcp_bridge_oauth_clientuse",
@@ -60,6 +61,7 @@ PAGES: Mapping[str, Opens] = {
     "app_list mcp_bridge": Opens(refused=404),
     "app_list mcp_bridge_tokens": Opens(to=f"{VIEW} issuer", refused=404),
     "app_list mcp_bridge_oauth": Opens(refused=404),
+    "app_list mcp_bridge_remote": Opens(refused=404),
     f"{TOOL}_changelist": Opens(),
     f"{TOOL}_add": Opens(to=""),
     f"{TOOL}_change": Opens("look"),
@@ -91,6 +93,13 @@ PAGES: Mapping[str, Opens] = {
     f"{SCOPE}_change": Opens("scope"),
     f"{SCOPE}_history": Opens("scope"),
     f"{SCOPE}_delete": Opens("scope", to=DECIDE),
+    f"{SERVER}_changelist": Opens(),
+    f"{SERVER}_add": Opens(to=DECIDE),
+    f"{SERVER}_change": Opens("server"),
+    f"{SERVER}_history": Opens("server"),
+    f"{SERVER}_delete": Opens("server", to=DECIDE),
+    f"{SERVER}_verify": Opens("server", to="", refused=405),
+    f"{SERVER}_fetch": Opens("server", to="", refused=405),
     # With only the permission to add tokens, it lists a user's own tokens.
     f"{TOKEN}_changelist": Opens(to=f"{VIEW} issuer"),
     f"{TOKEN}_add": Opens(to=ISSUE),
@@ -172,6 +181,14 @@ def defined(*names: str, **more: str) -> Data:
         "tool": [f"{fingerprint_of(name)} {name}" for name in names],
         **more,
     }
+
+
+def served_at(slug: str) -> Data:
+    """Return the form of a disabled remote server."""
+    limits = {"first_byte_s": 9, "whole_call_s": 9, "idle_s": 9, "max_body_bytes": 2048}
+    headers = {"headers-TOTAL_FORMS": 0, "headers-INITIAL_FORMS": 0}
+    url = "https://127.0.0.1:9/mcp" if slug == "weather" else "https://1.1.1.1/mcp"
+    return fixed(name=slug, slug=slug, url=url, auth="none", **limits, **headers)
 
 
 NO = {"_refuse": "1", "reason": "No."}
@@ -275,6 +292,27 @@ ACTIONS: Mapping[str, Action] = {
         listed("delete_selected", "scope", post="yes"),
         may="",
         refused=200,
+    ),
+    "add a server": Action(f"{SERVER}_add", served_at("news"), changes="remoteserver logentry"),
+    "change a server": Action(
+        f"{SERVER}_change",
+        lambda world, person: (
+            served_at("weather")(world, person) | saved(f"{SERVER}_change", "server")(world, person)
+        ),
+        "server",
+        changes="remoteserver logentry",
+    ),
+    # It cannot be reached, which is written down.
+    "fetch tools": Action(f"{SERVER}_fetch", fixed(), "server", changes="remoteserver"),
+    "verify a server": Action(f"{SERVER}_verify", fixed(), "server"),
+    "delete a server": Action(
+        f"{SERVER}_delete", fixed(post="yes"), "server", changes="remoteserver logentry"
+    ),
+    "delete servers": Action(
+        f"{SERVER}_changelist",
+        listed("delete_selected", "server", post="yes"),
+        changes="remoteserver logentry",
+        refused=302,
     ),
     "issue a token": Action(
         f"{TOKEN}_add",

@@ -25,6 +25,7 @@ from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings
+from mcp_bridge.remote.models import RemoteServer
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens import urls as own_tokens
 from mcp_bridge.tokens.models import Token
@@ -37,7 +38,7 @@ from tests.support.administrator import serve_tools
 PEOPLE = ("root", "chief", "viewer", "issuer", "clerk", "member", "nobody")
 CANDIDATE = "api_0001"
 # Tables whose rows record changes, beside those of the bridge.
-_OWN = ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth")
+_OWN = ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth", "mcp_bridge_remote")
 _APPS = (*_OWN, "oauth2_provider", "auth", "admin")
 
 
@@ -161,6 +162,9 @@ def _add_rows(world: World) -> None:
     rows["pending"], rows["second"] = PendingCall.objects.order_by("pk")
     flush()
     rows["record"] = ToolCallRecord.objects.earliest("pk")
+    rows["server"] = RemoteServer.objects.create(
+        name="Weather", slug="weather", url="https://127.0.0.1:9/mcp"
+    )
     rows["scope"] = Scope.objects.create(name="read", description="Look")
     for name, person in world.people.items():
         rows[f"token of {name}"], _secret = Token.objects.issue(user=person, name="Laptop")

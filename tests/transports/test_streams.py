@@ -189,8 +189,12 @@ def test_bad_token_is_refused_or_ignored(way: str, token: object) -> None:
 @pytest.mark.parametrize("tool", ["silent", "asilent"])
 def test_silent_tool_is_spoken_for(way: str, tool: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PROGRESS_HEARTBEAT": 0.1}
-    found = call(way, tool, seconds=0.55)
-    values = [each["progress"] for each in found.progress]
+    # A busy machine sends fewer of them in the same time.
+    for seconds in (0.55, 2, 8, 32):
+        found = call(way, tool, seconds=seconds)
+        values = [each["progress"] for each in found.progress]
+        if len(values) >= 3:
+            break
     assert len(values) >= 3
     assert all(earlier < later for earlier, later in zip(values, values[1:], strict=False))
     assert "Running for" in found.progress[0]["message"]
