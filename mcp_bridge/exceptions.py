@@ -38,8 +38,11 @@ class ToolError(Exception):
     A failure that the model can act on; the model reads its text.
 
     Raise it in a tool with one sentence that says what is wrong and what to do. It becomes a
-    result with ``isError: true`` (MCP, "Tools", "Error handling").
+    result with ``isError: true`` (MCP, "Tools", "Error handling"). ``status`` is the HTTP status of
+    a response that it reports, if any.
     """
+
+    status: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

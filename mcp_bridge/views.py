@@ -368,7 +368,7 @@ class ToolListView(_RESTView):
         server = self.admit(request)
         found = await server.list_tools(request.GET.dict(), self.get_context(request))
         following = json.dumps(found.next_cursor).encode()
-        parts = (b'{"tools":', found.tools, b',"nextCursor":', following, b"}")
+        parts = (b'{"tools":', found.array, b',"nextCursor":', following, b"}")
         return rest.cacheable(request, parts)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.core import checks
 from django.core.cache import cache
 from django.urls import path
@@ -43,6 +43,7 @@ ADDRESS = re.compile(rf"{re.escape(DOCUMENTATION)}(?P<page>[\w/-]*)(?:#(?P<ancho
 BLOCK = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[\w./-]*)(?:#(?P<anchor>[\w-]+))?\)")
 FORM = {"elicitation": {}}
+TEMPLATE = "Write a headline on {{ topic }}, of at most {{ words }} words."
 
 
 def block(page: str, part: str, kind: str = "python") -> str:
@@ -228,6 +229,34 @@ def test_access_checks_predicate_and_object(user: Any, settings: Any) -> None:
     assert (refused["isError"], text_of(refused)) == (True, "You are not a member of desk.")
     client.call_tool("rename_group", {"group": "press", "name": "x"})
     assert set(Group.objects.values_list("name", flat=True)) == {"desk", "x"}
+
+
+def test_resources_are_read_and_completed(settings: Any, user: Any) -> None:
+    names = run("tools/resources", "def teams")
+    offer(settings, names["teams"], names["team"])
+    run("tools/resources", "read_resource")
+    Group.objects.create(name="sports")
+    reader = CheckedClient(user=User.objects.get(username="ann"))
+    assert json.loads(reader.read_resource("teams://all")[0]["text"]) == ["sport", "sports"]
+    argument = {"name": "name", "value": "sport"}
+    ref = {"type": "ref/resource", "uri": "teams://{name}"}
+    found = reader.post("completion/complete", ref=ref, argument=argument)
+    assert found["completion"]["values"] == ["sport", "sports"]
+    for client, uri in ((reader, "teams://none"), (CheckedClient(user=user), "teams://sport")):
+        with pytest.raises(MCPError, match="Resource not found"):
+            client.read_resource(uri)
+
+
+def test_prompts_are_made_of_messages_and_templates(settings: Any, user: Any) -> None:
+    loaders = [("django.template.loaders.locmem.Loader", {"newsroom/headline.md": TEMPLATE})]
+    backend = "django.template.backends.django.DjangoTemplates"
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "APP_DIRS": False, "BACKEND": backend}]
+    settings.TEMPLATES[0]["OPTIONS"] = {**settings.TEMPLATES[0]["OPTIONS"], "loaders": loaders}
+    names = run("tools/prompts", "def review") | run("tools/prompts", "def headline")
+    offer(settings, names["review"], names["headline"])
+    exec(block("tools/prompts", "get_prompt"), {"user": user})
+    (message,) = CheckedClient(user=user).get_prompt("headline", topic="Q&A")
+    assert message["content"]["text"] == "Write a headline on Q&A, of at most 8 words."
 
 
 def test_confirmation_deletes_after_approval(user: Any, settings: Any) -> None:

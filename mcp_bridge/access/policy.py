@@ -20,7 +20,7 @@ from mcp_bridge.access.permissions import groups_of, permissions_of
 from mcp_bridge.access.scopes import bearer_challenge, could_be_granted, missing_scopes
 from mcp_bridge.concurrency.places import never_blocks
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.features import AnyFeature, Client, Context, Feature, Tool
+from mcp_bridge.features import AnyFeature, Client, Context, Feature
 from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol import LATEST, CallToolResult, Revision, errors
 from mcp_bridge.protocol.logs import get_logger
@@ -45,7 +45,7 @@ def lacking(user: object, permissions: Iterable[str]) -> Iterator[str]:
     return (name for name in permissions if not granted.issuperset((name,)))
 
 
-def unmet(tool: Tool, context: Context) -> Need | None:
+def unmet(tool: Feature, context: Context) -> Need | None:
     """Return the first part of a tool's rule that the caller does not meet, or None."""
     any(_met([tool], context))
     need: Need | None = context.scratch[tool.access]
@@ -141,7 +141,7 @@ def may_discover(context: Context) -> bool:
     return name is None or _once(context, permissions_of).issuperset((name,))
 
 
-def check_scopes(tool: Tool, context: Context) -> None:
+def check_scopes(tool: Feature, context: Context) -> None:
     """Raise InsufficientScopeError if the caller's credential lacks scopes of the tool."""
     scopes = tool.access.scopes
     if missing := missing_scopes(scopes, context.auth):
@@ -187,8 +187,8 @@ def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeatu
     """
     Return the features that a credential allows: all, or those in its ``allowed_tools``.
 
-    ``allowed_tools`` is a string of names separated by spaces, or any container of names. With
-    ``read_only`` it allows only those that change nothing.
+    ``allowed_tools`` is a string of labels separated by spaces, or any container of labels: names
+    of tools, and "prompt:review". With ``read_only`` it allows only those that change nothing.
     """
     # Checked outside the policy, so that a site's policy cannot widen a credential.
     if getattr(auth, "read_only", False):
@@ -197,7 +197,16 @@ def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeatu
     if named is None:
         return features
     names = named.split() if isinstance(named, str) else named
-    return [each for each in features if each.kind == Tool.kind and each.name in names]
+    return [each for each in features if each.label in names]
+
+
+def may_use(policy: AccessPolicy, feature: Feature | None, context: Context) -> bool:
+    """Return whether the credential and a policy allow the caller a feature, if there is one."""
+    return (
+        feature is not None
+        and any(opened_by(context.auth, [feature]))
+        and policy.allows(feature, context)
+    )
 
 
 def load_policy() -> AccessPolicy:
@@ -246,16 +255,16 @@ def context_for(
     return Context(user=user, request=request, revision=revision, client=client, language=language)
 
 
-def refusals(tools: Iterable[Tool], context: Context) -> dict[str, Refusal | None]:
-    """Return by name why the caller may not use each tool; None if it is allowed."""
-    tools = list(tools)
-    allowed = {tool.name for tool in load_policy().filter(tools, context)}
+def refusals(features: Iterable[Feature], context: Context) -> dict[str, Refusal | None]:
+    """Return by label why the caller may not use each feature; None if it is allowed."""
+    features = list(features)
+    allowed = {each.label for each in load_policy().filter(features, context)}
     return {
-        tool.name: None if tool.name in allowed else unmet(tool, context) or "policy"
-        for tool in tools
+        each.label: None if each.label in allowed else unmet(each, context) or "policy"
+        for each in features
     }
 
 
-def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:
-    """Return the tools, by name, that a user may use without a session or address."""
-    return list(load_policy().filter(registry.snapshot.tools.values(), context_for(user)))
+def visible(user: AbstractBaseUser | AnonymousUser) -> list[Feature]:
+    """Return the features, tools first, that a user may use without a session or address."""
+    return list(load_policy().filter(registry.snapshot.by_label.values(), context_for(user)))

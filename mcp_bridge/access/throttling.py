@@ -26,7 +26,7 @@ from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
 from mcp_bridge.access.policy import address_of, caller_of, identify
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.features import Context, Tool
+from mcp_bridge.features import Context, Feature
 from mcp_bridge.features.rates import Rate, parse_rate
 from mcp_bridge.protocol import RETRY_KEY, CallToolResult
 from mcp_bridge.protocol.logs import get_logger
@@ -60,7 +60,7 @@ class ToolRateThrottle(BaseThrottle):
     rate: Rate | None = None
     _left = 0.0
 
-    def get_rate(self, tool: Tool) -> Rate | None:
+    def get_rate(self, tool: Feature) -> Rate | None:
         """
         Return the rate of a tool: the administrator's, the setting's, the mark's, or the default.
 
@@ -83,12 +83,12 @@ class ToolRateThrottle(BaseThrottle):
         """Return the caller's network; X-Forwarded-For counts only if NUM_PROXIES is set."""
         return address_of(request)
 
-    def allow_call(self, tool: Tool, context: Context) -> bool | None:
+    def allow_call(self, tool: Feature, context: Context) -> bool | None:
         """Count a call; return whether it may run, or None if it could not be counted."""
         self.rate = rate = self.get_rate(tool)
         if rate is None:
             return True
-        about = (type(self), *self.get_caller(context), tool.name)
+        about = (type(self), *self.get_caller(context), *tool.key)
         count = partial(_count, self, about, rate.calls, rate.seconds)
         allowed = count_or_none(self, count)
         # Irreversible tools are refused if the call cannot be counted.
@@ -212,7 +212,7 @@ def _is_of_cache(exception: Exception) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def may_throttle(tool: Tool) -> bool:
+def may_throttle(tool: Feature) -> bool:
     """Return whether calls of the tool have a rate or must be counted; cached per tool."""
     if tool.is_irreversible:
         return True
@@ -225,7 +225,7 @@ def may_throttle(tool: Tool) -> bool:
 setting_changed.connect(lambda **changed: may_throttle.cache_clear(), weak=False)
 
 
-def throttled(tool: Tool, context: Context) -> CallToolResult | None:
+def throttled(tool: Feature, context: Context) -> CallToolResult | None:
     """Count a call of the tool; return the error result, or None if it may run."""
     uncounted = tool.is_irreversible and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []

@@ -143,7 +143,7 @@ def definitions(entries: Iterable[Entry]) -> list[Definition]:
     needed = {rule: [(name, titles[name]) for name in rule.permissions] for rule in rules}
     ended = ending(entry.shown for entry, _rule in found if entry.shown and entry.waits)
     return [
-        Definition(entry, audiences.of(rule), needed[rule], ended[entry.setting.name])
+        Definition(entry, audiences.of(rule), needed[rule], ended[entry.setting.label])
         if rule
         else Definition(entry, None, ())
         for entry, rule in found

@@ -244,9 +244,9 @@ class Chosen:
     def answers(self, only: str = "") -> list[Answer]:
         """Return the answers for all existing tools, visible ones first, or for one of them."""
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
-        found = [entry for entry in entries() if only in ("", entry.setting.name)]
+        found = [entry for entry in entries() if only in ("", entry.setting.label)]
         found = [entry for entry in found if entry.status is not ToolStatus.GONE]
-        served, statuses = registry.snapshot.tools, registry.statuses
+        served, statuses = registry.snapshot.by_label, registry.statuses
         context = context_for(caller)
         refused: Mapping[str, str | None] = dict.fromkeys(served, "active")
         if self.group is not None:
@@ -263,10 +263,10 @@ class Chosen:
         groups = dict(Group.objects.filter(pk__in=limits).values_list("pk", "name"))
         answers = []
         for entry in found:
-            tool, shown = served.get(entry.setting.name), Context(who=self.user if only else "")
+            tool, shown = served.get(entry.setting.label), Context(who=self.user if only else "")
             refusal: str | None = statuses.get(entry.setting.key, entry.status)
             if tool is not None:
-                refusal = refused[tool.name]
+                refusal = refused[tool.label]
                 names = sorted(groups[key] for key in tool.access.groups or () if key in groups)
                 shown |= {
                     "groups": get_text_list(names, gettext("or")),

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import who_may
 from mcp_bridge.admin.entries import NOTHING_SAID, hints
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature, Tool
 from mcp_bridge.registry.definitions import app_of
 from mcp_bridge.registry.registry import registry
 
@@ -28,12 +28,12 @@ def candidates() -> dict[str, Tool]:
     return {name: each for name, each in discovered.candidates.items() if name not in on}
 
 
-def _hints(candidate: Tool) -> list[str]:
+def _hints(candidate: Feature) -> list[str]:
     return [str(short) for short, _full in hints(candidate)] or [str(NOTHING_SAID)]
 
 
 # The label of each filter, and a candidate's values for it.
-_FILTERS: Final[Mapping[str, tuple[Any, Callable[[Tool], list[str]]]]] = {
+_FILTERS: Final[Mapping[str, tuple[Any, Callable[[Feature], list[str]]]]] = {
     "source": (_("Source"), lambda candidate: [candidate.source_alias]),
     "app": (_("App"), lambda candidate: [app_of(candidate)]),
     "hint": (_("Hint"), _hints),
@@ -49,7 +49,7 @@ class FilterForm(forms.Form):
 
     q = forms.CharField(label=_("Search"), required=False, max_length=200)
 
-    def __init__(self, request: HttpRequest, offered: Mapping[str, Tool], most: int) -> None:
+    def __init__(self, request: HttpRequest, offered: Mapping[str, Feature], most: int) -> None:
         super().__init__(request.GET, auto_id="mcp-%s")
         self.offered = offered
         self._who = who_may({each.access for each in offered.values()})
@@ -64,9 +64,9 @@ class FilterForm(forms.Form):
         matching = [*filter(self._holds, offered.values())] if self.is_valid() else []
         self.page: Page = Paginator(matching, most).get_page(request.GET.get("p"))
 
-    def _holds(self, tool: Tool) -> bool:
+    def _holds(self, tool: Feature) -> bool:
         given, rule = self.cleaned_data, tool.access
-        parts = tool.name, tool.description, tool.function, rule.words
+        parts = tool.label, tool.description, tool.function, rule.words
         text = "\n".join(map(str, (*parts, self._who[rule]))).casefold()
         return all(word in text for word in given["q"].casefold().split()) and all(
             not given[name] or given[name] in values(tool)

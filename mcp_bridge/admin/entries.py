@@ -19,9 +19,8 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.admin.base import cell
 from mcp_bridge.admin.schema_tables import Row, parameters
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature, Tool
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
@@ -50,21 +49,25 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?。])\s+")
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool's row and the tool; None if the tool is gone or its candidate cannot be built."""
+    """
+    The row of a tool, or of a feature of another kind, and the feature.
+
+    It is None if it is gone or its candidate cannot be built.
+    """
 
     setting: ToolSetting
-    tool: Tool | None
+    tool: Feature | None
 
     @classmethod
     def of(cls, setting: ToolSetting) -> Entry:
-        return cls(setting, registry.discovered.tools.get(setting.name))
+        return cls(setting, registry.discovered.by_label.get(setting.label))
 
     @cached_property
     def candidate(self) -> Tool | None:
         """The candidate that was enabled at some time and is not a tool now."""
         if self.tool is not None or not self.setting.chosen:
             return None
-        return registry.discovered.candidates.get(self.setting.name)
+        return registry.discovered.candidates.get(self.setting.label)
 
     @cached_property
     def status(self) -> ToolStatus:
@@ -73,7 +76,7 @@ class Entry:
         return tool_status.status_of(self.tool, self.setting)
 
     @cached_property
-    def shown(self) -> Tool | None:
+    def shown(self) -> Feature | None:
         """The tool as models see it when it is served."""
         return None if self.tool is None else tool_status.with_settings(self.tool, self.setting)
 
@@ -85,12 +88,12 @@ class Entry:
     @property
     def schemas(self) -> list[tuple[str, list[Row], str]]:
         """Its schemas, each with a caption, as a table and as JSON text."""
-        definition = {} if self.shown is None else self.shown.definition(LATEST)
-        captions = {"inputSchema": gettext("Parameters"), "outputSchema": gettext("Result")}
+        found = {} if self.shown is None else self.shown.schemas
+        captions = {"input schema": gettext("Parameters"), "output schema": gettext("Result")}
         return [
             (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
             for name, caption in captions.items()
-            if (schema := definition.get(name)) is not None
+            if (schema := found.get(name)) is not None
         ]
 
     @property
@@ -176,9 +179,10 @@ class Entry:
         return "" if self.tool is None else canonical_definition(self.tool)
 
 
-def hints(tool: Tool) -> list[tuple[Promise, Promise]]:
+def hints(tool: Feature) -> list[tuple[Promise, Promise]]:
     """Return the hints of a tool, each as a short text and a sentence."""
-    return [HINTS[pair] for pair in tool.annotations.items() if pair in HINTS]
+    given = tool.annotations if isinstance(tool, Tool) else {}
+    return [HINTS[pair] for pair in given.items() if pair in HINTS]
 
 
 def numbers(found: Sequence[Entry]) -> dict[str, int]:
@@ -195,12 +199,12 @@ def numbers(found: Sequence[Entry]) -> dict[str, int]:
 
 
 def entries() -> list[Entry]:
-    """Return the entries of all tools, after creating missing rows."""
+    """Return the entries of all features, after creating missing rows."""
     rows = tool_status.read_settings()
     # Tools without a row, and changes that do not require approval.
     due = [
         tool
-        for tool in registry.discovered.tools.values()
+        for tool in registry.discovered
         if (row := rows.get(tool.key)) is None
         or not Entry(row, tool).waits
         and row.fingerprint != fingerprint(canonical_definition(tool))
@@ -208,7 +212,7 @@ def entries() -> list[Entry]:
     if due:
         tool_status.sync_tool_settings(due)
         rows = tool_status.read_settings()
-    return [Entry.of(row) for row in rows.values() if row.kind == Tool.kind]
+    return [Entry.of(row) for row in rows.values()]
 
 
 def entries_for(request: HttpRequest) -> list[Entry]:

@@ -19,7 +19,6 @@ from mcp_bridge.admin.pending_calls import shown_call
 from mcp_bridge.admin.records import FAILED, THROTTLED, Usage, local_now
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable, set_aside
-from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
@@ -54,7 +53,7 @@ def waiting(context: RequestContext) -> dict[str, int]:
         # Reading the snapshot updates the statuses.
         _snapshot, waits = registry.snapshot, (ToolStatus.NEW, ToolStatus.CHANGED)
         statuses = registry.statuses.items()
-        found["tools"] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
+        found["tools"] = sum(each in waits for _key, each in statuses)
     return found
 
 

@@ -68,7 +68,7 @@ class StatusFilter(SimpleListFilter):
 
 def name_of(pending: PendingCall) -> str:
     """Return what a call does, with its short values, such as "Delete an article: harbour"."""
-    tool = registry.snapshot.tools.get(pending.tool)
+    tool = registry.snapshot.by_label.get(pending.tool)
     title = str(tool and tool.title or pending.tool)
     values = json.loads(pending.arguments or "{}").values()
     texts = [str(each) for each in values if type(each) in (str, int)]
@@ -78,7 +78,7 @@ def name_of(pending: PendingCall) -> str:
 
 def shown_call(pending: PendingCall, user: User) -> Context:
     """Return a call as a page shows it to a user who may decide on it."""
-    tool = registry.snapshot.tools.get(pending.tool)
+    tool = registry.snapshot.by_label.get(pending.tool)
     waits = pending.status == Status.WAITING
     description = str(tool.description) if tool else ""
     age = [timesince(pending.asked_at, depth=1)] if waits else []

@@ -22,7 +22,6 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import Choices, Context, with_key
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import REVISIONS, JSONObject
@@ -60,15 +59,17 @@ THROTTLED: Final = Q(error_code=ErrorCode.THROTTLED)
 _MOST_RECENT: Final = 10
 
 
-def recent_calls(tool: str) -> Context:
+def recent_calls(setting: ToolSetting) -> Context:
     """Return the latest calls of a tool, for its page."""
-    records = ToolCallRecord.objects.filter(tool=tool).select_related("pending_call")
+    records = ToolCallRecord.objects.filter(tool=setting.name, kind=setting.kind)
+    records = records.select_related("pending_call")
     return {"recent": records[:_MOST_RECENT], "is_recorded": conf.AUDIT is not None}
 
 
-def recorded_arguments(key: str, tool: str) -> JSONObject:
+def recorded_arguments(key: str, setting: ToolSetting) -> JSONObject:
     """Return the recorded arguments of a tool's call, without hidden or truncated values."""
-    record = with_key(ToolCallRecord.objects.filter(tool=tool), key)
+    records = ToolCallRecord.objects.filter(tool=setting.name, kind=setting.kind)
+    record = with_key(records, key)
     arguments = json.loads(record.arguments or "null") if record else None
     return {
         name: value
@@ -170,7 +171,7 @@ class ToolFilter(NameFilter):
     parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        names = ToolSetting.objects.filter(kind=Tool.kind).values_list("name", flat=True)
+        names = dict.fromkeys(ToolSetting.objects.order_by("name").values_list("name", flat=True))
         return [(name, name) for name in names]
 
 

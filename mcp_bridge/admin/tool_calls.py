@@ -18,10 +18,11 @@ from mcp_bridge.admin.base import cell
 from mcp_bridge.confirmation.queue import approve_own
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.features import Client
-from mcp_bridge.protocol import ERRORS_KEY, LATEST, JSONObject, ProtocolError, UnknownToolError
+from mcp_bridge.protocol import ERRORS_KEY, LATEST, JSONObject, ProtocolError
+from mcp_bridge.protocol.errors import UnknownFeatureError
 from mcp_bridge.protocol.jsonrpc import decode, encode
 from mcp_bridge.protocol.text import cut, harmless
-from mcp_bridge.server.perform import call_named
+from mcp_bridge.server.perform import call_labelled
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.transports.http import context_of
 
@@ -88,10 +89,10 @@ class Shown(NamedTuple):
 
 
 def call(
-    tool_name: str, arguments: JSONObject, request: HttpRequest, *, confirmed: bool = False
+    label: str, arguments: JSONObject, request: HttpRequest, *, confirmed: bool = False
 ) -> Outcome:
     """
-    Call a tool as the user of the request, with the usual checks of permissions.
+    Call a tool, or another feature, as the user of the request, with the usual checks.
 
     ``confirmed`` says that this user has just read and approved the arguments. Raises ValueError
     or TypeError for arguments that are not JSON.
@@ -100,19 +101,19 @@ def call(
     server = MCPServer()
     try:
         sent = decode(encode(arguments))
-        tool = server.snapshot.tools.get(tool_name)
+        tool = server.snapshot.by_label.get(label)
         if confirmed and tool and tool.options.confirm and server.policy.allows(tool, context):
             approve_own(tool, sent, context)
-        return Outcome(json.loads(call_named(server, tool_name, sent, context).to_json(LATEST)))
+        return Outcome(json.loads(call_labelled(server, label, sent, context).to_json(LATEST)))
     except ProtocolError as error:
-        refused = {"error": error, "is_unknown": isinstance(error, UnknownToolError)}
+        refused = {"error": error, "is_unknown": isinstance(error, UnknownFeatureError)}
         return Outcome(refusal=cell("refused", refused))
 
 
-def find_errors(tool_name: str, arguments: JSONObject, request: HttpRequest) -> list[JSONObject]:
+def find_errors(label: str, arguments: JSONObject, request: HttpRequest) -> list[JSONObject]:
     """Return the errors of arguments for a tool that the user may call, without calling it."""
     server = MCPServer()
-    tool = server.snapshot.tools.get(tool_name)
+    tool = server.snapshot.by_label.get(label)
     try:
         if tool and server.policy.allows(tool, context_of(request)):
             tool.check(arguments)

@@ -27,7 +27,7 @@ from mcp_bridge.admin.entries import Entry, entries_for, numbers
 from mcp_bridge.admin.front_page import count_calls
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.definitions import is_too_long
 from mcp_bridge.registry.listing import members
@@ -39,8 +39,8 @@ Tools = QuerySet[ToolSetting]
 
 def where(request: HttpRequest, tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
     """Return the tools whose entries match."""
-    names = [entry.setting.name for entry in entries_for(request) if is_wanted(entry)]
-    return tools.filter(name__in=names)
+    keys = [entry.setting.pk for entry in entries_for(request) if is_wanted(entry)]
+    return tools.filter(pk__in=keys)
 
 
 class EntryFilter(SimpleListFilter):
@@ -69,6 +69,20 @@ class StatusFilter(EntryFilter):
             # Includes tools served without approval, as the front page counts them.
             return entry.is_served
         return entry.waits if wanted == "waiting" else entry.status == wanted
+
+
+class KindFilter(EntryFilter):
+    """A filter by kind; hidden on a site with tools alone."""
+
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        kinds = sorted({entry.setting.kind for entry in entries_for(request)})
+        return [(kind, KINDS.get(kind, kind)) for kind in kinds] if len(kinds) > 1 else []
+
+    def holds(self, entry: Entry, wanted: str) -> bool:
+        return entry.setting.kind == wanted
 
 
 class ScopeFilter(EntryFilter):
@@ -115,19 +129,24 @@ class GroupFilter(SimpleListFilter):
         return queryset
 
 
+KINDS: Final[Mapping[str, Any]] = {
+    "tool": _("tools"),
+    "resource": _("resources"),
+    "prompt": _("prompts"),
+}
 FILTERS: Final[list[Any]] = [
-    *(StatusFilter, GroupFilter, "enabled", "restricted", ScopeFilter, ToolsetFilter)
+    *(StatusFilter, KindFilter, GroupFilter, "enabled", "restricted", ScopeFilter, ToolsetFilter)
 ]
 
 
-def app_of(tool: Tool) -> str:
+def app_of(tool: Feature) -> str:
     """Return the name of the app in which a tool is defined, or else its source."""
     config = apps.get_containing_app_config(tool.function) if tool.function else None
     return str(config.verbose_name) if config else tool.source_alias
 
 
 # Functions that return a tool's group, such as "articles" for articles_delete.
-_GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {
+_GROUPINGS: Final[Mapping[str, Callable[[Feature], str]]] = {
     "app": app_of,
     "prefix": lambda tool: re.split("[._/-]", tool.name, maxsplit=1)[0],
 }
@@ -171,8 +190,8 @@ class RowGroup(NamedTuple):
 class ToolChangeList(ChangeList):
     """A list whose rows have a ``definition`` and are grouped."""
 
-    # Each tool's group by the tool's name; empty without grouping.
-    group_names: Mapping[str, str] = {}
+    # Each tool's group by the key of its row; empty without grouping.
+    group_names: Mapping[Any, str] = {}
 
     def get_ordering(self, request: HttpRequest, queryset: Tools) -> list[Any]:
         """Order by group first, unless a column was selected for ordering."""
@@ -181,13 +200,14 @@ class ToolChangeList(ChangeList):
         if chosen is None and ORDER_VAR in request.GET:
             return ordering
         for group_of in [chosen] if chosen else _GROUPINGS.values():
-            names = {tool.name: group_of(tool) for tool in registry.discovered.tools.values()}
+            entries = [entry for entry in entries_for(request) if entry.tool]
+            names = {entry.setting.pk: group_of(entry.tool) for entry in entries if entry.tool}
             # Groups of one tool each are only useful if requested.
             if 1 < len(set(names.values())) <= (len(names) if chosen else len(names) // 2):
                 self.group_names = names
-                rows = sorted((group.casefold(), group, name) for name, group in names.items())
+                rows = sorted((group.casefold(), group, key) for key, group in names.items())
                 cases = [
-                    When(name__in=[name for *_, name in found], then=number)
+                    When(pk__in=[key for *_, key in found], then=number)
                     for number, (_group, found) in enumerate(groupby(rows, itemgetter(1)))
                 ]
                 return [Case(*cases, default=Value(len(cases))).asc(), *ordering]
@@ -195,7 +215,7 @@ class ToolChangeList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Tools:
         """Annotate the rows with the last call, and the calls of the last week."""
-        records = ToolCallRecord.objects.filter(RAN, tool=OuterRef("name"))
+        records = ToolCallRecord.objects.filter(RAN, tool=OuterRef("name"), kind=OuterRef("kind"))
         week = records.filter(started_at__gte=timezone.now() - WEEK).order_by().values("tool")
         failures = week.annotate(count=Count("pk", filter=FAILED))
         # Without long texts that are not columns; before super() orders by an annotation.
@@ -219,7 +239,7 @@ class ToolChangeList(ChangeList):
         """The rows of this page by group; without groups, one unnamed group."""
         rows: list[Any] = list(self.result_list)
         without, begin = gettext("Without a tool") if self.group_names else "", 0
-        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.name, without)):
+        for name, found in groupby(rows, key=lambda row: self.group_names.get(row.pk, without)):
             end = begin + len(list(found))
             yield RowGroup(name, end - begin, f"{begin}:{end}")
             begin = end

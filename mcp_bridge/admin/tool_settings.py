@@ -22,7 +22,7 @@ from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
 from mcp_bridge.admin.tool_list import FILTERS, RowForm, ToolChangeList, Tools, summary, where
 from mcp_bridge.admin.try_tool import try_page
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import mark_approved
@@ -105,7 +105,7 @@ class ToolSettingAdmin(BridgeAdmin):
         js = ["mcp_bridge/tools.js"]
 
     def get_queryset(self, request: HttpRequest) -> Tools:
-        return super().get_queryset(request).filter(kind=Tool.kind).prefetch_related("groups")
+        return super().get_queryset(request).prefetch_related("groups")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
         return ToolChangeList
@@ -120,7 +120,7 @@ class ToolSettingAdmin(BridgeAdmin):
         words = search_term.casefold().split()
 
         def holds_all(entry: Entry) -> bool:
-            text = f"{entry.setting.name}\n{entry.title}\n{entry.description}".casefold()
+            text = f"{entry.setting.label}\n{entry.title}\n{entry.description}".casefold()
             return all(word in text for word in words)
 
         return where(request, queryset, holds_all) if words else queryset, False
@@ -143,7 +143,7 @@ class ToolSettingAdmin(BridgeAdmin):
         (definition,) = definitions([entry])
         context |= {"definition": definition, "users": definition.users(request)}
         if self.can_link(request, ToolCallRecord):
-            context |= recent_calls(setting.name)
+            context |= recent_calls(setting)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ToolSetting, form: Any, change: bool) -> None:
@@ -238,22 +238,22 @@ class ToolSettingAdmin(BridgeAdmin):
         """Show the tools pending approval; a POST approves the selected, or keeps them disabled."""
         if request.method == "POST":
             done = "keep" if "_keep" in request.POST else "approve"
-            self._decide(request, done, _ticked(request), registry.discovered.tools)
+            self._decide(request, done, _ticked(request), registry.discovered.by_label)
             query = {name: each for name, each in request.GET.items() if name != "select"}
             return redirect(self.address("waiting", query=query))
-        rows = self.get_queryset(request).order_by("name")
-        waiting = {row.name: entry for row in rows if (entry := Entry.of(row)).waits}
+        rows = self.get_queryset(request).order_by("kind", "name")
+        waiting = {row.label: entry for row in rows if (entry := Entry.of(row)).waits}
         only = [key for key in request.GET.get("only", "").split("-") if key]
         offered = {
-            name: registry.discovered.tools[name]
-            for name, each in waiting.items()
+            label: registry.discovered.by_label[label]
+            for label, each in waiting.items()
             if not only or str(each.setting.pk) in only
         }
         form = FilterForm(request, offered, PER_PAGE)
         context: Context = {
             "title": gettext("Tools pending approval"),
             "form": form,
-            "definitions": definitions(waiting[tool.name] for tool in form.page),
+            "definitions": definitions(waiting[tool.label] for tool in form.page),
             "reading": sum(tool.is_read_only for tool in form.page),
             "total": len(waiting),
             "may_approve": self.has_change_permission(request),
@@ -265,12 +265,16 @@ class ToolSettingAdmin(BridgeAdmin):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         setting: ToolSetting = self.viewed(request, object_id)
-        shown = {setting.name: request.POST.get("fingerprint", "")}
-        self._decide(request, "approve", shown, registry.discovered.tools)
+        shown = {setting.label: request.POST.get("fingerprint", "")}
+        self._decide(request, "approve", shown, registry.discovered.by_label)
         return self.back_to(setting)
 
     def _decide(
-        self, request: HttpRequest, done: str, shown: Mapping[str, str], tools: Mapping[str, Tool]
+        self,
+        request: HttpRequest,
+        done: str,
+        shown: Mapping[str, str],
+        tools: Mapping[str, Feature],
     ) -> None:
         """Approve the definitions with the fingerprints shown: enabled, kept disabled or chosen."""
         if not self.has_change_permission(request):
@@ -278,29 +282,29 @@ class ToolSettingAdmin(BridgeAdmin):
         is_new = done == "choose"
         decided = []
         with self.decision(request):
-            names = [name for name in shown if name in tools]
-            found = self.get_queryset(request)
-            if is_new:
-                found = ToolSetting.objects.filter(kind=Tool.kind)
-            rows = {name: ToolSetting(name=name) for name in names if is_new}
-            rows |= {row.name: row for row in found.select_for_update().filter(name__in=names)}
-            for name, row in rows.items():
+            labels = [label for label in shown if label in tools]
+            found = ToolSetting.objects.all() if is_new else self.get_queryset(request)
+            found = found.filter(name__in=[tools[label].name for label in labels])
+            # Only tools can be candidates.
+            rows = {label: ToolSetting(name=label) for label in labels if is_new}
+            rows |= {row.label: row for row in found.select_for_update() if row.label in labels}
+            for label, row in rows.items():
                 if not self.has_change_permission(request, row):
                     raise PermissionDenied
-                entry = Entry(row, tools[name])
-                if entry.fingerprint != shown[name] or not (is_new or entry.waits):
+                entry = Entry(row, tools[label])
+                if entry.fingerprint != shown[label] or not (is_new or entry.waits):
                     continue
                 if is_new:
                     row.chosen = row.enabled = True
                 row.enabled = row.enabled and done != "keep"
-                mark_approved(row, tools[name], by=request.user)
+                mark_approved(row, tools[label], by=request.user)
                 row.save()
                 shown_as = {"done": done, "fingerprint": row.fingerprint[:12]}
                 self.log_change(request, row, cell("logged", shown_as))
                 decided.append(row)
         self.say_count(request, done, len(decided))
         self.say_effects(request, *(decided if done == "approve" else ()))
-        if others := sorted(shown.keys() - {row.name for row in decided}):
+        if others := sorted(shown.keys() - {row.label for row in decided}):
             self.message_user(request, cell("not_decided", {"names": others}), messages.ERROR)
 
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
@@ -356,7 +360,7 @@ class ToolSettingAdmin(BridgeAdmin):
 
 
 def _ticked(request: HttpRequest) -> dict[str, str]:
-    """Return the fingerprints that a page showed of the selected tools, by name."""
-    # Each is posted as "fingerprint name".
+    """Return the fingerprints that a page showed of the selected tools, by label."""
+    # Each is posted as "fingerprint label".
     parts = (each.partition(" ") for each in request.POST.getlist("tool"))
     return {name: given for given, _, name in parts if name}

@@ -22,7 +22,7 @@ from mcp_bridge.admin.schema_tables import PLAIN, as_json, choice, describe_type
 from mcp_bridge.admin.tool_calls import call, find_errors, shown
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.protocol import LATEST, JSONObject, JSONSchema, ProtocolError
+from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError
 from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.forms import flat
@@ -67,20 +67,20 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> H
     context |= {"original": setting, "entry": entry}
     if entry.shown is None or not entry.is_served:
         return model_admin.page(request, "try", context)
-    form = ArgumentsForm(entry.shown.definition(LATEST)["inputSchema"], request.POST or None)
+    form = ArgumentsForm(entry.shown.input_schema, request.POST or None)
     if request.method == "GET" and model_admin.can_link(request, ToolCallRecord):
-        sent = recorded_arguments(request.GET.get("record", ""), setting.name)
+        sent = recorded_arguments(request.GET.get("record", ""), setting)
         form.prefill(sent)
         context["is_filled_in"] = bool(sent)
     context |= {"form": form, "media": model_admin.media + form.media}
     if request.method == "POST" and "_edit" not in request.POST and form.is_valid():
         arguments, asks_first = form.arguments(), entry.shown.is_irreversible
-        form.add_tool_errors(find_errors(setting.name, arguments, request))
+        form.add_tool_errors(find_errors(setting.label, arguments, request))
         if asks_first and "_confirmed" not in request.POST and not form.errors:
             context["arguments"] = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
             return model_admin.page(request, "confirm", context)
         if not form.errors:
-            outcome = call(setting.name, arguments, request, confirmed=asks_first)
+            outcome = call(setting.label, arguments, request, confirmed=asks_first)
             context["refusal"] = outcome.refusal
             context["shown"] = result = outcome.result and shown(outcome.result)
             form.add_tool_errors(result.errors if result else ())

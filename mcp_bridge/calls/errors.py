@@ -59,7 +59,8 @@ def handle_error(call: ToolCall, exception: Exception | TimedOut) -> HandledErro
     if isinstance(exception, TimedOut) or _ran_out_of_time(call, exception):
         seconds = call.context._running.seconds
         stopped = CallToolResult.error(
-            f"The tool {call.tool.name} was stopped after its time limit of {seconds:g} seconds. "
+            f"The {call.tool.kind} {call.tool.name} was stopped after its time limit of "
+            f"{seconds:g} seconds. "
             "Request less in one call; repeating the call unchanged will not help."
         )
         return HandledError(stopped, ErrorCode.TIMED_OUT)
@@ -103,13 +104,14 @@ def log_error(
     call: ToolCall, what: str, cause: BaseException | None, code: str = ErrorCode.INTERNAL_ERROR
 ) -> HandledError:
     """Log an internal error in full, and return one sentence about it for the model."""
-    name, reference = call.tool.name, secrets.token_hex(6)
-    logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
+    (kind, name), reference = call.tool.key, secrets.token_hex(6)
+    told = kind.capitalize(), name, what, reference
+    logger.error("%s %r %s (reference %s)", *told, exc_info=cause)
     advice = "repeating the call unchanged will not help"
     if code == ErrorCode.UNAVAILABLE:
         advice = "the same call may succeed later"
     text = (
-        f"The tool {name} {what}: the site's log says why under the reference {reference}, "
+        f"The {kind} {name} {what}: the site's log says why under the reference {reference}, "
         f"and {advice}."
     )
     return HandledError(CallToolResult.error(text), code, reference, cause)

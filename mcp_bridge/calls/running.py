@@ -37,7 +37,7 @@ from mcp_bridge.exceptions import (
     UnsendableResult,
     causes,
 )
-from mcp_bridge.features import Tool, ToolCall
+from mcp_bridge.features import Feature, ToolCall
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
 
@@ -326,7 +326,7 @@ def is_in_transaction(alias: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _databases(
-    tool: Tool, may_ask: bool, is_limited: bool
+    tool: Feature, may_ask: bool, is_limited: bool
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the databases with a transaction per call: from the start, and from a first query."""
     configured = {

@@ -159,7 +159,7 @@ def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:
         return
     classes: list[type[BaseThrottle]] = list(map(import_string, conf.THROTTLE_CLASSES))
     rates, marks = conf.THROTTLE_RATES, {tool.options.throttle for tool in tools}
-    names = {EVERY_TOOL, *tools.tools}
+    names = {EVERY_TOOL, *(tool.name for tool in tools)}
     yield from _unset_rates(tools)
     # A ScopedRateThrottle takes its scopes from views, which are unknown here.
     if not any(issubclass(each, ScopedRateThrottle) for each in classes):

@@ -16,7 +16,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature, key_of
 from mcp_bridge.models import Generation, PendingCall
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
@@ -38,9 +38,9 @@ def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> s
                 "You cannot approve this call: it was made with a token that you issued. Another "
                 "person must approve it."
             )
-    tool = registry.snapshot.tools.get(pending.tool)
+    tool = registry.snapshot.by_label.get(pending.tool)
     if tool is None:
-        status = registry.statuses.get((Tool.kind, pending.tool), ToolStatus.GONE)
+        status = registry.statuses.get(key_of(pending.tool), ToolStatus.GONE)
         return gettext("This call cannot be approved: the tool is not available (%(status)s).") % {
             "status": status.label
         }
@@ -73,9 +73,9 @@ def _fingerprints() -> list[str]:
     return [fingerprint(canonical_definition(tool)) for tool in tools]
 
 
-def ending(tools: Iterable[Tool]) -> Counter[str]:
-    """Return by tool the number of open calls of its other definitions, which cannot run."""
-    current = {tool.name: fingerprint(canonical_definition(tool)) for tool in tools}
+def ending(tools: Iterable[Feature]) -> Counter[str]:
+    """Return by label the number of open calls of its other definitions, which cannot run."""
+    current = {tool.label: fingerprint(canonical_definition(tool)) for tool in tools}
     is_open = Q(status=Status.WAITING) | Q(status=Status.APPROVED) & ~PendingCall.over()
     rows = PendingCall.objects.filter(is_open, tool__in=current).values_list("tool", "fingerprint")
     return Counter(name for name, definition in rows if definition != current.get(name, definition))

@@ -22,7 +22,7 @@ from mcp_bridge.confirmation.decisions import approvable
 from mcp_bridge.confirmation.notifying import notify_held
 from mcp_bridge.confirmation.rendering import render_arguments
 from mcp_bridge.exceptions import CallRefused, InvalidArguments
-from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.features import Context, Feature, ToolCall
 from mcp_bridge.models import Generation, PendingCall
 from mcp_bridge.models.outcomes import ErrorCode
 from mcp_bridge.protocol import PENDING_KEY, CallToolResult, JSONObject
@@ -45,7 +45,7 @@ def bound(call: ToolCall) -> ToolCall:
         return call
     user, tool = call.context.user, call.tool
     key = str(user.pk) if user is not None and user.is_authenticated else None
-    parts = [key, tool.name, fingerprint(canonical_definition(tool)), call.sent]
+    parts = [key, tool.label, fingerprint(canonical_definition(tool)), call.sent]
     text = json.dumps(parts, sort_keys=True)
     return call._replace(binding=hashlib.sha256(text.encode()).hexdigest())
 
@@ -131,7 +131,7 @@ def hold(call: ToolCall, arguments: str) -> CallRefused:
     return CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
 
 
-def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
+def approve_own(tool: Feature, arguments: JSONObject, context: Context) -> None:
     """Approve a call of the context's user, who just confirmed it on one of this server's pages."""
     # Does not override a refusal.
     if conf.FOUR_EYES:
@@ -182,7 +182,7 @@ def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:
     # A legacy client sends its name only in a header.
     client = call.context.client.info.get("name") or call.context.user_agent
     values = {
-        "tool": call.tool.name,
+        "tool": call.tool.label,
         "fingerprint": fingerprint(canonical_definition(call.tool)),
         "arguments": arguments,
         "user": call.context.user,

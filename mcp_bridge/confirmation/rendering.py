@@ -11,7 +11,7 @@ import json
 from typing import Final
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import printable, shows
@@ -21,7 +21,7 @@ from mcp_bridge.schemas.walk import SchemaDocument
 HIDDEN: Final = "•••"
 
 
-def render_arguments(tool: Tool, arguments: JSONObject) -> str:
+def render_arguments(tool: Feature, arguments: JSONObject) -> str:
     """Return the arguments as indented JSON with all characters visible, without secrets."""
     # Never truncated, unlike in a record: people must see all that they approve.
     shown = json.loads(json.dumps({**arguments}))

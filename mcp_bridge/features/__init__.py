@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from mcp_bridge.features.context import Client, Context
-from mcp_bridge.features.feature import AccessRule, AnyFeature, Feature, Key, dotted_name
-from mcp_bridge.features.marks import ToolOptions, mcp_namespace, mcp_tool, mcp_toolset
-from mcp_bridge.features.tools import Tool, ToolCall
+from mcp_bridge.features.feature import (
+    AccessRule,
+    AnyFeature,
+    Completer,
+    Feature,
+    Key,
+    ToolCall,
+    dotted_name,
+    key_of,
+    label_of,
+)
+from mcp_bridge.features.marks import (
+    ToolOptions,
+    mcp_namespace,
+    mcp_prompt,
+    mcp_resource,
+    mcp_tool,
+    mcp_toolset,
+)
+from mcp_bridge.features.tools import Tool
 
-__all__ = ["AccessRule", "AnyFeature", "Client", "Context", "Feature", "Key", "Tool", "ToolCall"]
-__all__ += ["ToolOptions", "dotted_name", "mcp_namespace", "mcp_tool", "mcp_toolset"]
+__all__ = ["AccessRule", "AnyFeature", "Client", "Completer", "Context", "Feature", "Key", "Tool"]
+__all__ += ["ToolCall", "ToolOptions", "dotted_name", "key_of", "label_of", "mcp_namespace"]
+__all__ += ["mcp_prompt", "mcp_resource", "mcp_tool", "mcp_toolset"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, lru_cache, partial
 from types import CodeType
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 from mcp_bridge.features.context import Context
 from mcp_bridge.features.marks import ToolOptions
+from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.revisions import Revision
 
 
@@ -49,8 +52,26 @@ class AccessRule:
         return " + ".join([*needs, *["custom rule"] * (self.predicate is not None)])
 
 
+# Returns the values that an argument may have: a list, or a queryset of them.
+Completer: TypeAlias = Callable[[str, Mapping[str, str], Context], Any]
 # The kind and the name of a feature.
 Key: TypeAlias = tuple[str, str]
+
+
+def label_of(kind: str, name: str) -> str:
+    """Return a key as one text: the name of a tool, else with the kind before it."""
+    # No name contains a colon.
+    return name if kind == "tool" else f"{kind}:{name}"
+
+
+def key_of(label: str) -> Key:
+    """Return the key of a label."""
+    kind, _, name = label.rpartition(":")
+    return kind or "tool", name
+
+
+def _not_built(*given: object) -> Any:
+    raise RuntimeError("The feature lacks check, invoke and encode, or was not built.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,6 +83,13 @@ class Feature:
     without ``is_marked`` is disabled until an administrator enables it, and does not take or return
     secrets unless it ``is_foreign``. A source may describe it without the parts that only calls
     need: ``build`` then completes it when it is first shown or enabled, and may query the database.
+
+    Its calls (a call of a tool, a reading of a resource) use callables of its source. ``check``
+    takes the arguments of a call as JSON values and returns the values for ``invoke`` by parameter
+    name; it raises InvalidArguments. ``invoke`` runs the call and may be a coroutine function.
+    ``encode`` converts its return value to a CallToolResult. ``convert_error`` lets the source's
+    error handler replace the exception raised. ``precheck`` raises or returns False to refuse a
+    call by its arguments; it may be a coroutine function too, and its writes are rolled back.
     """
 
     kind: ClassVar[str]
@@ -92,11 +120,32 @@ class Feature:
     # Whether another party defines it: each change requires approval. It may name secrets.
     is_foreign: bool = False
     build: Callable[[], Self] | None = None
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[Mapping[str, Any]], dict[str, Any]] = _not_built
+    invoke: Callable[[ToolCall], Any] = _not_built
+    encode: Callable[[Any], CallToolResult] = _not_built
+    convert_error: Callable[[Exception, ToolCall], Exception] = lambda exception, call: exception
+    precheck: Callable[[ToolCall], Any] | None = None
+    # The names in x-mcp-header, each with the path of the argument that it mirrors.
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Whether checking its arguments runs none of the site's code and no query.
+    is_plain: bool = False
+    # Whether it may raise InputRequired, after which its writes must be rolled back.
+    may_elicit: bool = False
+    # The databases without a transaction around its calls (Django's non_atomic_requests).
+    non_atomic: frozenset[str] = frozenset()
+    # By argument: a function of the beginning of its value, the earlier arguments and the caller.
+    completers: Mapping[str, Completer] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
         """The kind and the name, together unique in the site."""
         return self.kind, self.name
+
+    @property
+    def label(self) -> str:
+        """The key as one text: "publish" for a tool, else "prompt:review"."""
+        return label_of(*self.key)
 
     @cached_property
     def built(self) -> Self:
@@ -104,9 +153,19 @@ class Feature:
         return self if self.build is None else self.build()
 
     @property
+    def listing(self) -> str:
+        """The member of the result of the list that it is in."""
+        return f"{self.kind}s"
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether ``invoke`` is a coroutine function."""
+        return inspect.iscoroutinefunction(self.invoke)
+
+    @property
     def schemas(self) -> Mapping[str, Mapping[str, Any]]:
         """The JSON Schemas of the feature by label, such as "input schema"."""
-        return {}
+        return {"input schema": self.input_schema} if self.input_schema else {}
 
     @property
     def is_read_only(self) -> bool:
@@ -126,6 +185,30 @@ class Feature:
     def definition(self, revision: Revision) -> dict[str, Any]:
         """Return its list entry at a revision (MCP schema, of its kind)."""
         raise NotImplementedError
+
+
+class ToolCall(NamedTuple):
+    """
+    One call of a feature, with its checked arguments as Python values by parameter name.
+
+    ``sent`` are the arguments as JSON values, as received. ``binding`` identifies the call for its
+    confirmation, ``confirmed_at`` is the time of that, and ``approval`` the row of the approval
+    queue, if any. ``round`` is 1, plus one for each response to an input request.
+    """
+
+    tool: Feature
+    arguments: dict[str, Any]
+    context: Context
+    sent: Mapping[str, Any] = {}
+    binding: str = ""
+    confirmed_at: datetime | None = None
+    approval: Any = None
+    round: int = 1
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a person has confirmed this call."""
+        return self.confirmed_at is not None
 
 
 AnyFeature = TypeVar("AnyFeature", bound=Feature)

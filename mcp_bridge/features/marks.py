@@ -1,18 +1,21 @@
 """
-Marks that make tools of a function, the methods of a class, or a namespace.
+Marks that make features of a function, the methods of a class, or a namespace.
 
 A mark is data: ``mcp_tool`` stores its options on the function and returns the same function. A
-source (``mcp_bridge.sources``) later finds marked functions and makes a ``Tool`` of each.
+source (``mcp_bridge.sources``) later finds marked functions and makes a ``Tool`` of each, or the
+feature of another kind.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, Final, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from mcp_bridge.features.rates import parse_rate
@@ -20,6 +23,8 @@ from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 
 F = TypeVar("F", bound=Callable[..., object])
 C = TypeVar("C", bound=type)
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
 MARK: Final = "__mcp_tool__"
 _TOOLSET: Final = "__mcp_toolset__"
@@ -137,7 +142,7 @@ class ToolOptions:
             both[name] = () if self.public else tuple(needed)
         if both["permissions"] or both["scopes"]:
             both["public"] = False
-        merged = ToolOptions(**both)
+        merged = type(self)(**both)
         # So that they can be merged with others in turn.
         object.__setattr__(merged, "given", frozenset(both))
         return merged
@@ -154,13 +159,62 @@ class ToolOptions:
         return {name: hint for name, hint in hints.items() if hint is not None}
 
 
-class SharedOptions(TypedDict, total=False):
-    """The options of ``mcp_tool`` that several tools can share."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOptions(ToolOptions):
+    """
+    The options of ``@mcp_resource``: those of tools as far as they apply, and its own.
 
-    read_only: bool | None
-    destructive: bool | None
-    idempotent: bool | None
-    open_world: bool | None
+    ``uri`` is a URI, or a template whose variables are the function's parameters: RFC 6570, level
+    1, and ``{+path}`` at the end. ``mime_type`` is the media type of the contents (default: of what
+    the function returns). ``ttl`` are the seconds for which a client may keep what it has read
+    (default: CACHE_TTL). With ``expose_as_tool`` it is also a tool, for clients that show models
+    only tools.
+    """
+
+    uri: str
+    mime_type: str = ""
+    ttl: float | None = None
+    expose_as_tool: bool = False
+    # The functions that complete variables, by name.
+    completers: dict[str, Callable[..., object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # "super()" does not work in a class with slots.
+        ToolOptions.__post_init__(self)
+        self._expect(isinstance(self.mime_type, str), "mime_type", "a string")
+        self._expect(isinstance(self.expose_as_tool, bool), "expose_as_tool", "True or False")
+        is_time = self.ttl is None or (isinstance(self.ttl, int | float) and self.ttl >= 0)
+        self._expect(is_time, "ttl", "a number of seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions(ToolOptions):
+    """
+    The options of ``@mcp_prompt``: those of tools as far as they apply, and its own.
+
+    ``template`` is the name of a Django template, which is rendered without HTML escapes, with the
+    dict that the function returns.
+    """
+
+    template: str | None = None
+    # The functions that complete arguments, by name.
+    completers: dict[str, Callable[..., object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ToolOptions.__post_init__(self)
+        self._expect(isinstance(self.template, str | None), "template", "a template's name")
+
+
+class Completed(Protocol[P, R]):
+    """A marked function, whose ``complete`` marks functions that complete its arguments."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def complete(self, name: str, /) -> Callable[[F], F]:
+        """Return a decorator of the function that completes an argument."""
+
+
+class _Shared(TypedDict, total=False):
     permissions: str | Iterable[str]
     scopes: str | Iterable[str]
     public: bool
@@ -173,15 +227,41 @@ class SharedOptions(TypedDict, total=False):
     timeout: float | None
 
 
-class OwnOptions(SharedOptions, total=False):
-    """The options of ``mcp_tool``."""
+class SharedOptions(_Shared, total=False):
+    """The options of ``mcp_tool`` that several tools can share."""
 
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+
+
+class _Own(TypedDict, total=False):
     name: str | None
     title: object
     description: object
+    precheck: Callable[..., object] | None
+
+
+class OwnOptions(SharedOptions, _Own, total=False):
+    """The options of ``mcp_tool``."""
+
     input_schema: JSONSchema | None
     output_schema: JSONSchema | None
-    precheck: Callable[..., object] | None
+
+
+class OfResource(_Shared, _Own, total=False):
+    """The options of ``mcp_resource``."""
+
+    mime_type: str
+    ttl: float | None
+    expose_as_tool: bool
+
+
+class OfPrompt(_Shared, _Own, total=False):
+    """The options of ``mcp_prompt``."""
+
+    template: str | None
 
 
 @overload
@@ -204,20 +284,107 @@ def mcp_tool(function: Any = None, /, **options: Any) -> Callable[..., object]:
     scope name, or for options that contradict each other.
     """
     checked = options_in("mcp_tool", options)
+    mark = partial(_marked, "mcp_tool", checked)
+    return mark if function is None else mark(function)
 
-    def mark(function: Callable[..., object]) -> Callable[..., object]:
-        # A static method is callable, and a class method is not.
-        if not callable(function) and not isinstance(function, classmethod):
-            raise TypeError(f"mcp_tool() marks functions; {function!r} is not a function.")
-        try:
-            setattr(function, MARK, checked)
-        except AttributeError:
+
+def _marked(name: str, options: ToolOptions, function: Any) -> Any:
+    """Store the options of a mark on a function, and return the function. Raises TypeError."""
+    # A static method is callable, and a class method is not.
+    if not callable(function) and not isinstance(function, classmethod):
+        raise TypeError(f"{name}() marks functions; {function!r} is not a function.")
+    marked = options_of(function)
+    if marked is not None and type(marked) is not type(options):
+        raise TypeError(
+            f"{name}() cannot mark {function!r}, which has a mark of another kind: mark a function "
+            "that calls this one."
+        )
+    try:
+        setattr(function, MARK, options)
+        if isinstance(options, ResourceOptions | PromptOptions):
+            function.complete = partial(_complete, name, function, options.completers)
+    except AttributeError:
+        raise TypeError(
+            f"{name}() cannot mark {function!r}, which does not accept attributes: mark the "
+            "function in its class, or a function that calls this one."
+        ) from None
+    return function
+
+
+def _complete(
+    mark: str, function: Any, completers: dict[str, Callable[..., object]], name: str
+) -> Callable[[F], F]:
+    """Return a decorator that stores a function as the completer of an argument."""
+    known = inspect.signature(getattr(function, "__func__", function)).parameters
+    if name not in known and not any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        raise TypeError(f"complete({name!r}): the function of {mark} does not have this parameter.")
+
+    def store(completer: F) -> F:
+        completers[name] = completer
+        return completer
+
+    return store
+
+
+def mcp_resource(
+    uri: str, /, **options: Unpack[OfResource]
+) -> Callable[[Callable[P, R]], Completed[P, R]]:
+    """
+    Mark a function as an MCP resource, or as a template of resources, and return the same function.
+
+    The variables of ``uri`` are parameters of the function: ``articles://{slug}``. The options are
+    those of ``ResourceOptions``. A ``str`` is sent as text, ``bytes`` and files as a blob, any
+    other value as JSON. The function then has ``complete(name)``, a decorator of a function that
+    takes the beginning of a variable's value and returns values.
+
+    Raises TypeError and ValueError as ``mcp_tool`` does, for a text that is neither a URI nor a
+    template, and for a variable that is not a parameter.
+    """
+    # Imported here, since many sites have tools alone.
+    from mcp_bridge.features.uris import UriTemplate
+
+    own = {"uri": uri, "completers": {}}
+    checked = options_in("mcp_resource", options, OfResource, ResourceOptions, **own)
+    try:
+        variables = UriTemplate(uri).variables
+    except ValueError as why:
+        raise ValueError(f"mcp_resource(): {why}.") from None
+
+    def mark(function: Callable[P, R]) -> Completed[P, R]:
+        called = getattr(function, "__func__", function)
+        known = inspect.signature(called).parameters if callable(called) else {}
+        is_open = any(each.kind is each.VAR_KEYWORD for each in known.values())
+        if unknown := [each for each in variables if each not in known and not is_open]:
             raise TypeError(
-                f"mcp_tool() cannot mark {function!r}, which does not accept attributes: mark the "
-                "function in its class, or a function that calls this one."
-            ) from None
-        return function
+                f"mcp_resource({uri!r}): {getattr(called, '__qualname__', called)} does not have "
+                f"the parameter {unknown[0]!r}."
+            )
+        return _marked("mcp_resource", checked, function)  # type: ignore[no-any-return]
 
+    return mark
+
+
+@overload
+def mcp_prompt(function: Callable[P, R], /) -> Completed[P, R]: ...
+
+
+@overload
+def mcp_prompt(
+    **options: Unpack[OfPrompt],
+) -> Callable[[Callable[P, R]], Completed[P, R]]: ...
+
+
+def mcp_prompt(function: Any = None, /, **options: Any) -> Callable[..., object]:
+    """
+    Mark a function as an MCP prompt, and return the same function.
+
+    Its parameters are the prompt's arguments. It returns a text, content blocks, or PromptMessages;
+    with ``template``, the context of a Django template. The options are those of ``PromptOptions``.
+    ``complete(name)`` of the function is as of ``mcp_resource``. Raises TypeError and ValueError as
+    ``mcp_tool`` does.
+    """
+    checked = options_in("mcp_prompt", options, OfPrompt, PromptOptions, completers={})
+    mark = partial(_marked, "mcp_prompt", checked)
     return mark if function is None else mark(function)
 
 
@@ -296,9 +463,19 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", name).lower()
 
 
-def options_in(mark: str, options: Mapping[str, Any], kind: type = OwnOptions) -> ToolOptions:
-    """Return the checked options of a mark or setting. Raises the errors of ``mcp_tool``."""
-    known = [name for name in ToolOptions.__annotations__ if name in kind.__annotations__]
+def options_in(
+    mark: str,
+    options: Mapping[str, Any],
+    kind: type = OwnOptions,
+    made: type[ToolOptions] = ToolOptions,
+    **more: Any,
+) -> ToolOptions:
+    """
+    Return the checked options of a mark or setting, as an instance of ``made``.
+
+    ``more`` are options that are not given by name. Raises the errors of ``mcp_tool``.
+    """
+    known = [each.name for each in fields(made) if each.name in kind.__annotations__]
     for name in (each for each in options if each not in known):
         raise TypeError(f"{mark}(): unknown option {name!r}. Its options are: {', '.join(known)}.")
     several = {name: options.get(name, ()) for name in ("permissions", "scopes", "icons")}
@@ -308,10 +485,10 @@ def options_in(mark: str, options: Mapping[str, Any], kind: type = OwnOptions) -
             raise TypeError(f"{mark}({name}={value!r}): {name} must be {wanted}.")
         several[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
     try:
-        checked = ToolOptions(**{**options, **several})
+        checked = made(**{**options, **several, **more})
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("mcp_tool(", f"{mark}(")) from None
-    object.__setattr__(checked, "given", frozenset(options))
+    object.__setattr__(checked, "given", frozenset({**options, **more}))
     return checked
 
 

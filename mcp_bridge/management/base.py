@@ -17,7 +17,7 @@ from mcp_bridge.checks.deployment import missing_tables
 from mcp_bridge.checks.procedures import NOT_REGISTERED, lost_marks
 from mcp_bridge.checks.settings import check_settings, did_you_mean
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import AccessRule, key_of
 from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -101,15 +101,16 @@ def named_source(alias: str) -> Source:
         ) from exception
 
 
-def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None:
-    """Return in one line why the user may not call a tool of that name; None if they may."""
+def why_missing(label: str, user: AbstractBaseUser | AnonymousUser) -> str | None:
+    """Return in one line why the user may not call a feature of that label; None if they may."""
     discovered, served = registry.discovered, registry.snapshot
-    if name in served.tools:
-        tool = served.tools[name]
-        refusal = refusals([tool], context_for(user))[name]
-        return None if refusal is None else _words(refusal, tool.access, user)
-    if name in discovered.tools:
-        return _WITHHELD[registry.statuses[Tool.kind, name]]
+    if label in served.by_label:
+        feature = served.by_label[label]
+        refusal = refusals([feature], context_for(user))[label]
+        return None if refusal is None else _words(refusal, feature.access, user)
+    if label in discovered.by_label:
+        return _WITHHELD[registry.statuses[key_of(label)]]
+    name = key_of(label)[1]
     if name in discovered.candidates:
         reason = registry.errors.get(name)
         return f"It is a candidate that cannot be built now: {reason}." if reason else _CANDIDATE
@@ -122,7 +123,7 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     for function in lost_marks():
         if name == function.__name__:
             return f"The function {name} ({location(function)}) {NOT_REGISTERED}."
-    meant = did_you_mean(name, discovered.tools)
+    meant = did_you_mean(name, discovered.by_label)
     return f"No marked and registered procedure has this tool name.{meant}"
 
 

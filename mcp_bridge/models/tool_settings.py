@@ -20,7 +20,7 @@ from django.db import models, router, transaction
 from django.db.models.signals import m2m_changed, pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.features import Key
+from mcp_bridge.features import Key, label_of
 from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models.users import optional_user
@@ -206,12 +206,17 @@ class ToolSetting(models.Model):
         default_permissions = ("view", "change", "delete")
 
     def __str__(self) -> str:
-        return self.name
+        return self.label
 
     @property
     def key(self) -> Key:
         """The key of the feature."""
         return self.kind, self.name
+
+    @property
+    def label(self) -> str:
+        """The key as one text (Feature.label)."""
+        return label_of(*self.key)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         # Commits the row and its generation together.

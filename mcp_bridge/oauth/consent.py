@@ -45,7 +45,7 @@ def consent_context(
         "is_local": url.scheme not in ("https", "http") or url.hostname in LOOPBACK,
         "permissions": [texts.get(each, each) for each in scopes],
         "tools": tools,
-        "read_only_count": sum(tool.annotations.get("readOnlyHint", False) for tool in tools),
+        "read_only_count": sum(tool.is_read_only for tool in tools),
         **site_context(request),
     }
 

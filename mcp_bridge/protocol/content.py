@@ -118,6 +118,30 @@ class EmbeddedResource(ContentBlock):
 
 
 @dataclass(frozen=True, slots=True)
+class PromptMessage(ContentBlock):
+    """A message of a prompt: a block, or a text, of the ``role`` "user" or "assistant"."""
+
+    block: ContentBlock | str
+    role: str = "user"
+
+    def __post_init__(self) -> None:
+        if self.role not in ("user", "assistant"):
+            raise ValueError(f'the role of a message is "user" or "assistant", not {self.role!r}')
+
+    @property
+    def content(self) -> ContentBlock:
+        """The block, also of a text."""
+        return TextContent(self.block) if isinstance(self.block, str) else self.block
+
+    @property
+    def type(self) -> str:  # type: ignore[override]
+        return self.content.type
+
+    def to_json(self) -> bytes:
+        return b'{"role":"' + self.role.encode() + b'","content":' + self.content.to_json() + b"}"
+
+
+@dataclass(frozen=True, slots=True)
 class OtherContent(ContentBlock):
     """A block that another server sent, with all its members; it is sent on as it came."""
 
@@ -218,6 +242,8 @@ def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
     """Return the block, or a text block if the revision does not support its type."""
     if block.type in revision.content_types:
         return block
+    if isinstance(block, PromptMessage):
+        return PromptMessage(_at(revision, block.content), block.role)
     if block.type == ResourceLink.type:
         link = block.members()
         return TextContent(f"{link.get('title') or link.get('name')}: {link.get('uri')}")

@@ -79,13 +79,27 @@ class MissingEnvelopeError(InvalidParamsError):
     http_status = HTTPStatus.BAD_REQUEST
 
 
-class UnknownToolError(InvalidParamsError):
-    """A tool name that is unknown, or hidden from this caller."""
+class UnknownFeatureError(InvalidParamsError):
+    """The name of a tool, or of another feature, that is unknown or hidden from this caller."""
 
     refusal = "unknown_tool"
 
+
+class UnknownToolError(UnknownFeatureError):
     def __init__(self, name: str) -> None:
         super().__init__(f"Unknown tool: {cut(name)}")
+
+
+class UnknownPromptError(UnknownFeatureError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Unknown prompt: {cut(name)}")
+
+
+class ResourceNotFoundError(UnknownFeatureError):
+    """A URI without a resource, or with one that is hidden (MCP 2026-07-28, "Resources")."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__("Resource not found", data={"uri": cut(uri)})
 
 
 class InternalError(ProtocolError):

@@ -29,7 +29,7 @@ SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
 MAX_BATCH: Final = 10
 # The parameter that the header Mcp-Name mirrors, by method.
-_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 # The members of a modern request's _meta: their types, the default of an optional one, and the
 # name of the type.
 _ENVELOPE: Final[tuple[tuple[str, tuple[type, ...], object, str], ...]] = (
@@ -194,7 +194,7 @@ def _read_modern(
             raise MissingEnvelopeError(f"Invalid params: params._meta[{key!r}] must be {wanted}.")
     version = meta[PROTOCOL_VERSION]
     if headers is not None:
-        named = params.get(_NAMED_BY.get(method, ""))
+        named = params.get(NAMED_BY.get(method, ""))
         name = named if isinstance(named, str) else None
         # Most match exactly and need no decoding.
         sent = headers.version, headers.method, None if name is None else headers.name

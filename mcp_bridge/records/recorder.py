@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
-from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.features import Context, Feature, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import CallToolResult, ProtocolError, decoded_header
 from mcp_bridge.records import rows
@@ -163,11 +163,12 @@ def refuse(
     arguments: object,
     context: Context,
     *,
-    tool: Tool | None = None,
+    kind: str = Tool.kind,
+    tool: Feature | None = None,
     error: Exception | None = None,
 ) -> None:
     """
-    Record and signal that a call was refused before its tool ran.
+    Record and signal that a call was refused before its tool, or feature of another kind, ran.
 
     ``name`` and ``arguments`` are as sent by the client; ``tool`` is None if it is hidden from the
     caller. ``error`` is the refusal.
@@ -175,14 +176,15 @@ def refuse(
     name = name if isinstance(name, str) else ""
     if error_code == ErrorCode.UNKNOWN_TOOL:
         # The same work for every name, so that timing does not reveal hidden tools.
-        error_code = _UNSEEN.get(registry.statuses.get((Tool.kind, name)), ErrorCode.FORBIDDEN)
+        error_code = _UNSEEN.get(registry.statuses.get((kind, name)), ErrorCode.FORBIDDEN)
     # A database that just failed is not queried again while the client waits.
     if error_code != ErrorCode.UNAVAILABLE and _is_wanted(error_code, context):
         # Anonymous callers can send arbitrary text as a tool's name.
         is_made_up = tool is None and _is_stranger(context)
         refused = error if isinstance(error, CallRefused) else None
         pending = refused.pending_call if refused else None
-        began = _began(name, None if is_made_up else arguments, context, tool, pending)
+        given = None if is_made_up else arguments
+        began = _began(name, given, context, tool, pending, kind)
         if began is not None:
             reference, texts = refused.reference if refused else "", ("", "")
             if not is_made_up:
@@ -240,7 +242,12 @@ def _is_wanted(error_code: str, context: Context) -> bool:
 
 
 def _began(
-    name: str, arguments: object, context: Context, tool: Tool | None, pending: object = None
+    name: str,
+    arguments: object,
+    context: Context,
+    tool: Feature | None,
+    pending: object = None,
+    kind: str = Tool.kind,
 ) -> Began | None:
     """Return the start of a call's record; None if the site does not keep records."""
     if conf.AUDIT is None or not has_database():
@@ -254,7 +261,7 @@ def _began(
             from mcp_bridge.records.redaction import kept_arguments
 
             kept = kept_arguments(arguments, name, _known(name, tool))
-    kind = Tool.kind if tool is None else tool.kind
+    kind = kind if tool is None else tool.kind
     moment, tail, caller = time_ns() // 1000, new_tail(), _caller_of(name, context)
     return Began(moment, tail, name[:128], caller, size, kept, pending, kind)
 
@@ -289,7 +296,7 @@ def _cut(value: object, length: int = 100) -> str:
     return value[:length] if isinstance(value, str) else ""
 
 
-def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
+def _error(error: object, arguments: object, name: str, tool: Feature | None) -> tuple[str, str]:
     """Return the recorded text of an error and the arguments that it rejects."""
     if not conf.audit.ERRORS:
         return "", ""
@@ -299,6 +306,6 @@ def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tu
     return kept_error(error, arguments, name, _known(name, tool))
 
 
-def _known(name: str, tool: Tool | None) -> Tool | None:
+def _known(name: str, tool: Feature | None) -> Feature | None:
     """Return the tool, even if it is hidden from the caller: its parameters may be secret."""
     return registry.known.tools.get(name) if tool is None and registry.known is not None else tool

@@ -26,7 +26,7 @@ from typing import Final
 from mcp_bridge.calls.errors import HandledError
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.features.secrets import SENSITIVE, names_secret
 from mcp_bridge.protocol import ERRORS_KEY, CallToolResult, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.logs import get_logger
@@ -114,7 +114,7 @@ class SensitiveFields:
         return self.name_parts is not None and names_secret(text, self.name_parts)
 
 
-def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
+def sensitive_fields(tool: Feature | None, *, by_name: bool = True) -> SensitiveFields:
     """
     Return the secret members of the arguments of a tool, or of an unknown tool (None).
 
@@ -125,7 +125,7 @@ def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFie
 
 
 @lru_cache(maxsize=1024)
-def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
+def _marks(tool: Feature) -> tuple[frozenset[str], frozenset[str] | None]:
     """Return ``marked`` and ``allowed`` of SensitiveFields from all parts of a tool's schema."""
     try:
         document = SchemaDocument(tool.input_schema)
@@ -256,7 +256,7 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def kept_arguments(arguments: object, name: str, tool: Tool | None) -> str:
+def kept_arguments(arguments: object, name: str, tool: Feature | None) -> str:
     """Return arguments redacted as AUDIT["ARGUMENTS"] says; "" with a log entry on failure."""
     try:
         limit = conf.audit.MAX_ARGUMENTS_BYTES
@@ -266,7 +266,9 @@ def kept_arguments(arguments: object, name: str, tool: Tool | None) -> str:
         return ""
 
 
-def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
+def kept_error(
+    error: object, arguments: object, name: str, tool: Feature | None
+) -> tuple[str, str]:
     """
     Return the text and the JSON pointers of an error, as the client receives it, without secrets.
 
@@ -298,7 +300,7 @@ def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -
     return cut(text, _MOST_ERROR), "\n".join(each[:100] for each in pointers)
 
 
-def _secrets_of(tool: Tool | None) -> SensitiveFields:
+def _secrets_of(tool: Feature | None) -> SensitiveFields:
     return sensitive_fields(tool, by_name=conf.audit.ARGUMENTS != "full")
 
 

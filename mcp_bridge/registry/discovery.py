@@ -129,9 +129,32 @@ def combine(
         # If two share a name, neither is served: it would be unclear which one is called.
         kept += marked if len(marked) == 1 else features if len(features) == 1 else ()
     forget_hints()
+    if any(each.kind == "resource" for each in kept):
+        kept = _without_overlaps(kept, messages)
     unmarked = {each.name: each for each in kept if isinstance(each, Tool) and not each.is_marked}
     marked = [each for each in kept if each.is_marked]
     return marked, messages, dict(sorted(unmarked.items()))
+
+
+def _without_overlaps(
+    features: Sequence[Feature], messages: list[checks.CheckMessage]
+) -> list[Feature]:
+    """Return the features without resources that one URI can mean, with a message for each pair."""
+    # Imported here, since many sites have tools alone.
+    from mcp_bridge.features.resources import Resource, overlapping
+
+    left_out = set[Feature]()
+    for pair in overlapping(each for each in features if isinstance(each, Resource)):
+        places = " and ".join(f"{each.name} ({each.uri}, {each.source})" for each in pair)
+        messages.append(
+            checks.Error(
+                f"Two resources match the same URIs, so neither is served: {places}.",
+                hint="Change one of the URIs, such as its first segment.",
+                id="mcp_bridge.E028",
+            )
+        )
+        left_out.update(pair)
+    return [each for each in features if each not in left_out]
 
 
 def _shared(features: Sequence[Feature], outside: set[str]) -> checks.CheckMessage:

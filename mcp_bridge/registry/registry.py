@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from time import monotonic
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from django.conf import settings
 from django.core import checks
@@ -20,7 +20,7 @@ from django.db import DatabaseError, connections, router
 from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Feature, Key, Tool
+from mcp_bridge.features import AccessRule, AnyFeature, Feature, Key, Tool
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
@@ -30,6 +30,9 @@ from mcp_bridge.registry.discovery import Reading, combine, read_source
 from mcp_bridge.registry.listing import DEFAULT, Page, PageCache, cut, members
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.base import NotYet, first_line
+
+if TYPE_CHECKING:
+    from mcp_bridge.features.resources import Resource
 
 # The largest share of time spent on retries of features that cannot be built yet.
 EFFORT: Final = 1 / 20
@@ -58,7 +61,7 @@ class Snapshot:
     ) -> None:
         self.candidates = candidates
         self._ordered = tuple(sorted(features, key=_KEY))
-        self._keys = frozenset(map(_KEY, self))
+        self._by_key: dict[Key, Feature] = {each.key: each for each in self}
         tools = (each for each in self if each.kind == Tool.kind)
         self.tools = {each.name: each for each in cast("Iterable[Tool]", tools)}
         self.messages = tuple(messages)
@@ -80,17 +83,52 @@ class Snapshot:
         self.by_rule = None if is_asked else tuple(rules.values())
         self._pages = PageCache()
         self._toolsets: dict[str, Snapshot] = {}
+        self._stand_ins: dict[str, Feature | None] = {}
 
     @cached_property
-    def stand_in(self) -> Tool | None:
-        """The tool whose access is checked in place of an unknown one, if any."""
-        # Its rule is the most common one that does not run the site's code.
-        rules = {tool.access: tool for tool in reversed(self.tools.values())}
-        return max(
-            rules.values(),
-            key=lambda tool: (tool.access.predicate is None, bool(tool.access.permissions)),
-            default=None,
-        )
+    def kinds(self) -> frozenset[str]:
+        """The kinds of its features."""
+        return frozenset(each.kind for each in self)
+
+    @cached_property
+    def by_label(self) -> dict[str, Feature]:
+        """Its features of all kinds by label, the tools first."""
+        found = sorted(self, key=lambda each: (each.kind != Tool.kind, each.key))
+        return {each.label: each for each in found}
+
+    def stand_in(self, kind: str) -> Feature | None:
+        """Return the feature whose access is checked in place of an unknown one, if any."""
+        if kind not in self._stand_ins:
+            # Its rule is the most common one that does not run the site's code.
+            rules = {each.access: each for each in reversed([*self.following(kind)])}
+            self._stand_ins[kind] = max(
+                rules.values(),
+                key=lambda each: (each.access.predicate is None, bool(each.access.permissions)),
+                default=None,
+            )
+        return self._stand_ins[kind]
+
+    @cached_property
+    def resources(self) -> dict[str, Resource]:
+        """The resources by URI or template."""
+        found = cast("list[Resource]", [*self.following("resource")])
+        return {each.uri.text: each for each in found}
+
+    @cached_property
+    def _templates(self) -> list[Resource]:
+        return [each for each in self.resources.values() if each.uri.variables]
+
+    def called(self, kind: str, name: str) -> tuple[Feature | None, dict[str, str]]:
+        """Return the feature of a kind with a name or URI, and the variables in the URI."""
+        if kind != "resource":
+            return self._by_key.get((kind, name)), {}
+        found = self.resources.get(name)
+        if found is not None and not found.uri.variables:
+            return found, {}
+        for each in self._templates:
+            if (values := each.uri.match(name)) is not None:
+                return each, values
+        return None, {}
 
     @cached_property
     def asks_of(self) -> frozenset[str]:
@@ -127,11 +165,12 @@ class Snapshot:
         found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
         return {name: part for name, part in found.items() if part is not None}
 
-    def following(self, kind: str, name: str = "") -> Iterator[Feature]:
-        """Return the features of a kind after ``name``, which need not exist."""
+    def following(self, kind: str, name: str = "", listing: str | None = None) -> Iterator[Feature]:
+        """Return the features of a kind, and of a list, after ``name``, which need not exist."""
         begin = bisect_right(self._ordered, (kind, name), key=_KEY)
         end = bisect_right(self._ordered, (f"{kind}\0", ""), key=_KEY)
-        return iter(self._ordered[begin:end])
+        found = self._ordered[begin:end]
+        return iter(found if listing is None else [e for e in found if e.listing == listing])
 
     def page(
         self,
@@ -139,20 +178,25 @@ class Snapshot:
         rules: frozenset[AccessRule],
         position: str | int | None,
         revision: Revision,
+        listing: str | None = None,
     ) -> Page:
-        """Return the page after a name or offset, of a kind's features with one of the rules."""
+        """
+        Return the page after a name or offset, of a kind's features with one of the rules.
+
+        ``listing`` is the list that they are in, if features of the kind are in several.
+        """
         language = get_language() if self._translated else None
         bounds = conf.PAGE_SIZE, conf.PAGE_BYTES
         # The key has everything that a page depends on; the caller is not part of it.
-        key = (self.toolset, kind, rules, position, revision, language, bounds)
+        key = (self.toolset, kind, listing, rules, position, revision, language, bounds)
         page = self._pages.get(key)
         if page is None:
-            start = self.following(kind, position if isinstance(position, str) else "")
+            start = self.following(kind, position if isinstance(position, str) else "", listing)
             visible = (each for each in start if each.access in rules)
             skipped = position if isinstance(position, int) else 0
             page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
             # Clients may send any cursor: cache only pages that begin after an existing feature.
-            if position is None or (kind, position) in self._keys:
+            if position is None or (kind, position) in self._by_key:
                 self._pages.put(key, page, len(rules))
         return page
 
@@ -289,7 +333,7 @@ class Registry:
         """Return the names of enabled candidates that cannot be built, as of the last state."""
         return frozenset() if self._state is None else self._state.unbuilt
 
-    def build(self, tool: Tool) -> Tool:
+    def build(self, tool: AnyFeature) -> AnyFeature:
         """Return the complete tool. Raises ValueError with the reason if it cannot be built."""
         try:
             made = tool.built

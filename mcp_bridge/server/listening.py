@@ -1,5 +1,5 @@
 """
-Subscriptions to changes of the list of tools (MCP 2026-07-28, "Subscriptions").
+Subscriptions to changes of the lists of features (MCP 2026-07-28, "Subscriptions").
 
 One thread of the process reads the administrators' settings once a second if there are listeners.
 A listener is notified only if the list that it sees has changed. It holds neither a thread nor a
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from time import monotonic, sleep
@@ -39,6 +39,13 @@ INTERVAL: Final = 1.0
 CREDENTIAL: Final = 30.0
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
+# By the name in notifications: the kind of a list's features, and the members of its results.
+_LISTS: Final = {
+    "tools": ("tool", "tools"),
+    "resources": ("resource", "resources", "resourceTemplates"),
+    "prompts": ("prompt", "prompts"),
+}
+
 _lock: Final = threading.Lock()
 _listeners: Final[set[Listener]] = set()
 _poller: threading.Thread | None = None
@@ -46,7 +53,7 @@ _poller: threading.Thread | None = None
 
 async def listen(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """
-    Send a notification whenever the caller's list of tools changes, until the credential ends.
+    Send a notification whenever one of the caller's lists changes, until the credential ends.
 
     Raises InvalidParamsError, NotAcceptableError for a client that does not accept a stream, and
     TooManyRequestsError.
@@ -60,7 +67,13 @@ async def listen(endpoint: Endpoint, request: Request, context: Context) -> JSON
             "text/event-stream."
         )
     await in_thread()
-    listener = Listener(endpoint, request, context, wanted.get("toolsListChanged") is True)
+    kinds = endpoint.snapshot.kinds | {"tool"}
+    followed = [
+        each
+        for each, (kind, *_) in _LISTS.items()
+        if kind in kinds and wanted.get(f"{each}ListChanged") is True
+    ]
+    listener = Listener(endpoint, request, context, followed)
     await on_loop()
     release_thread()
     end_with_process()
@@ -76,13 +89,13 @@ class Listener:
     """One open subscription; created in a thread."""
 
     def __init__(
-        self, endpoint: Endpoint, request: Request, context: Context, follows: bool
+        self, endpoint: Endpoint, request: Request, context: Context, followed: Sequence[str]
     ) -> None:
         self.ended = asyncio.Event()
         self.meta: JSONObject = {_SUBSCRIPTION: request.id}
-        self._request, self._stream, self._follows = request, context.stream, follows
+        self._request, self._stream, self._followed = request, context.stream, followed
         self._language, self._caller = context.language, caller_of(context)
-        self._list = self._fingerprint(endpoint, context)
+        self._lists = self._fingerprints(endpoint, context)
         # Compared at once, since it may have changed in the meantime.
         self._snapshot: Snapshot | None = None
         self._checked = monotonic()
@@ -98,7 +111,7 @@ class Listener:
             if len(_listeners) >= MOST_OF_PROCESS:
                 text = f"Too many subscriptions: the process has {MOST_OF_PROCESS}."
                 raise errors.TooManyRequestsError(text, 30)
-            granted = {"toolsListChanged": True} if self._follows else {}
+            granted = {f"{each}ListChanged": True for each in self._followed}
             self._send("notifications/subscriptions/acknowledged", notifications=granted)
             _listeners.add(self)
             if _poller is None or not _poller.is_alive():
@@ -122,7 +135,7 @@ class Listener:
             return
         try:
             endpoint, context = self._stream.readmit(self._request)
-            found = self._fingerprint(endpoint, context)
+            found = self._fingerprints(endpoint, context)
         except (Error, errors.UnavailableError, errors.TooManyRequestsError):
             # Checked again a second later.
             return
@@ -133,23 +146,33 @@ class Listener:
             self.end()
             return
         self._snapshot, self._checked = snapshot, monotonic()
-        if found != self._list and self._follows:
-            self._send("notifications/tools/list_changed")
-        self._list = found
+        for each in self._followed:
+            if found[each] != self._lists[each]:
+                self._send(f"notifications/{each}/list_changed")
+        self._lists = found
 
     def _send(self, method: str, **members: JSONObject) -> None:
         self._stream.send({"method": method, "params": {"_meta": self.meta, **members}})
 
-    def _fingerprint(self, endpoint: Endpoint, context: Context) -> int:
-        """Return a hash of the list that the caller sees."""
-        pages: list[bytes] = []
-        params: JSONObject = {}
+    def _fingerprints(self, endpoint: Endpoint, context: Context) -> dict[str, int]:
+        """Return a hash of each followed list as the caller sees it."""
         with override(self._language):
+            return {
+                followed: hash(tuple(self._pages(endpoint, context, *_LISTS[followed])))
+                for followed in self._followed
+            }
+
+    def _pages(
+        self, endpoint: Endpoint, context: Context, kind: str, *listings: str
+    ) -> Iterator[bytes]:
+        for listing in listings:
+            params: JSONObject = {}
             while True:
-                page = tools.page(endpoint, params, context, self._request.revision)
-                pages.append(page.tools)
+                revision = self._request.revision
+                page = tools.page(endpoint, params, context, revision, kind, listing)
+                yield page.array
                 if page.next_cursor is None:
-                    return hash(tuple(pages))
+                    break
                 params = {"cursor": page.next_cursor}
 
 
@@ -195,5 +218,5 @@ def _stopping(before: Any) -> Any:
     return stop
 
 
-CAPABILITIES: Final[JSONObject] = {"tools": {"listChanged": True}}
+CAPABILITIES: Final[JSONObject] = {each: {"listChanged": True} for each in _LISTS}
 METHODS: Final[Methods] = {"subscriptions/listen": listen}

@@ -24,7 +24,6 @@ class Endpoint:
     snapshot: Snapshot
     policy: AccessPolicy
     server_info: JSONObject
-    capabilities: JSONObject
     instructions: str | None
 
 

@@ -1,4 +1,4 @@
-"""One call of a tool in this process: check, count, confirm, record and run it."""
+"""One call of a feature in this process: check, count, confirm, record and run it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_bridge.exceptions import (
     TimedOut,
     ToolError,
 )
-from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.features import Context, Feature, Tool, ToolCall, key_of
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import Answers, CallToolResult, JSONObject, ProtocolError, Request
 from mcp_bridge.records import recorder
@@ -36,18 +36,20 @@ class Call:
     """
     A call on its way through its steps.
 
-    ``name`` and ``arguments`` are kept as sent, for the record. ``tool`` is the tool found,
-    ``answers`` the client's answers, and ``checked`` the ToolCall once the arguments are Python
-    values. Calls by name have an ``endpoint``; calls of clients have their ``request`` and the
-    ``slot`` that it takes. ``around`` are the site's interceptors, if any.
+    ``name`` and ``arguments`` are kept as sent, for the record; a resource's name is its URI until
+    it is found. ``tool`` is the feature found, of the ``kind``, ``answers`` the client's answers,
+    and ``checked`` the ToolCall once the arguments are Python values. Calls by name have an
+    ``endpoint``; calls of clients have their ``request`` and the ``slot`` that it takes. ``around``
+    are the site's interceptors, if any.
     """
 
     name: object
     arguments: object
     context: Context
-    tool: Tool | None = None
+    tool: Feature | None = None
     answers: Answers | None = None
     endpoint: Any = None
+    kind: str = Tool.kind
     request: Request | None = None
     slot: places.CallSlot | None = None
     checked: Any = None
@@ -56,7 +58,17 @@ class Call:
 
 
 # A step raises CallRefused or ProtocolError to refuse a call, and awaits a thread if it blocks.
-Step: TypeAlias = Callable[[Call, Tool], Awaitable[None]]
+Step: TypeAlias = Callable[[Call, Feature], Awaitable[None]]
+# The methods that are calls: the kind of what they call, and the parameter that names it.
+_CALLS: Final = {
+    "tools/call": ("tool", "name"),
+    "resources/read": ("resource", "uri"),
+    "prompts/get": ("prompt", "name"),
+}
+_UNKNOWN: Final[dict[str, type[protocol.errors.UnknownFeatureError]]] = {
+    "resource": protocol.errors.ResourceNotFoundError,
+    "prompt": protocol.errors.UnknownPromptError,
+}
 # The params of a client's answer to an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
@@ -66,18 +78,20 @@ async def intercept_request(request: Request, context: Context) -> None:
     try:
         await see_request(request, context)
     except ProtocolError as error:
-        if request.method == "tools/call":
+        if request.method in _CALLS:
             await places.in_thread()
-            named = request.params.get("name"), request.params.get("arguments")
-            recorder.refuse(error.refusal, *named, context, error=error)
+            kind, by = _CALLS[request.method]
+            named = request.params.get(by), request.params.get("arguments")
+            recorder.refuse(error.refusal, *named, context, kind=kind, error=error)
         raise
 
 
-async def call_tool(endpoint: Any, request: Request, context: Context) -> CallResult:
-    """Call the requested tool (MCP, "Tools", "Calling tools")."""
+async def call_feature(endpoint: Any, request: Request, context: Context) -> CallResult:
+    """Call the tool, read the resource or get the prompt that a request names."""
+    kind, by = _CALLS[request.method]
     params = request.params
-    name, arguments = params.get("name"), params.get("arguments")
-    call = Call(name, arguments, context, endpoint=endpoint, request=request)
+    name, arguments = params.get(by), params.get("arguments")
+    call = Call(name, arguments, context, endpoint=endpoint, kind=kind, request=request)
     try:
         return await perform(call)
     finally:
@@ -89,6 +103,20 @@ def call_named(endpoint: Any, name: object, arguments: object, context: Context)
     """Call a tool by name in this process. Raises UnknownToolError and the errors of ``call``."""
     call = Call(name, arguments, context.of_inner_call(), endpoint=endpoint)
     return places.drive(perform(call))
+
+
+def call_labelled(endpoint: Any, label: str, arguments: JSONObject, context: Context) -> CallResult:
+    """
+    Call a feature of any kind by its label in this process, with arguments by name.
+
+    Raises UnknownToolError, or the error of another kind, and the errors of ``call``.
+    """
+    kind, name = key_of(label)
+    feature = endpoint.snapshot.by_label.get(label)
+    if kind == "resource" and feature is not None:
+        name = feature.uri.expand(arguments)
+    inner = context.of_inner_call()
+    return places.drive(perform(Call(name, arguments, inner, endpoint=endpoint, kind=kind)))
 
 
 def call(
@@ -169,37 +197,47 @@ async def _perform(call: Call) -> CallResult:
     return result
 
 
-async def find(call: Call) -> Tool:
+async def find(call: Call) -> Feature:
     """
-    Find the tool of a call and the client's answers; take its slot, for a function in a thread.
+    Find the feature of a call and the client's answers; take its slot, for a function in a thread.
 
-    Raises UnknownToolError if the caller does not have a tool of that name.
+    Raises UnknownToolError, or the error of another kind, if the caller does not have it.
     """
     name, context, endpoint, request = call.name, call.context, call.endpoint, call.request
     assert endpoint is not None
     if not isinstance(name, str):
-        raise protocol.InvalidParamsError("Invalid params: name must be a tool's name (a string).")
+        wanted = (
+            "uri must be a URI" if call.kind == "resource" else f"name must be a {call.kind}'s name"
+        )
+        raise protocol.InvalidParamsError(f"Invalid params: {wanted} (a string).")
     if not isinstance(call.arguments, dict | None):
         raise protocol.InvalidParamsError("Invalid params: arguments must be an object.")
+    if call.kind == "prompt" and request is not None:
+        for each, value in (call.arguments or {}).items():
+            if not isinstance(value, str):
+                text = f"Invalid params: the argument {protocol.text.cut(each)} must be a string."
+                raise protocol.InvalidParamsError(text)
     snapshot = endpoint.snapshot
-    tool: Tool | None = snapshot.tools.get(name)
-    # For an unknown name another tool's rule is checked: timing must not reveal which names exist.
-    asked = tool or snapshot.stand_in
+    variables: dict[str, str] = {}
+    tool: Feature | None = snapshot.tools.get(name) if call.kind == Tool.kind else None
+    if call.kind != Tool.kind:
+        tool, variables = snapshot.called(call.kind, name)
+    # For an unknown name another one's rule is checked: timing must not reveal which names exist.
+    asked = tool or snapshot.stand_in(call.kind)
     is_open = tool is not None and tool.is_async and tool.access.is_open and context.auth is None
     if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
         await places.in_thread()
-    is_allowed = (
-        asked is not None
-        and any(policy.opened_by(context.auth, [asked]))
-        and endpoint.policy.allows(asked, context)
-    )
+    is_allowed = policy.may_use(endpoint.policy, asked, context)
     if tool is None or not is_allowed:
         policy.read_caller(context, snapshot.asks_of)
-        raise protocol.UnknownToolError(name)
+        raise _UNKNOWN.get(call.kind, protocol.UnknownToolError)(name)
     call.tool = tool
+    if call.kind == "resource":
+        call.name, call.arguments = tool.name, variables
     if request is not None:
         if tool.headers and request.headers is not None:
-            request.headers.check_parameters(tool.headers, call.arguments or {})
+            sent: Any = call.arguments or {}
+            request.headers.check_parameters(tool.headers, sent)
         slot = getattr(context.request, "mcp_slot", None)
         call.slot = places.CallSlot(policy.caller_of(context), slot)
         if context.stream is not None and request.progress_token is not None:
@@ -209,7 +247,7 @@ async def find(call: Call) -> Tool:
     return tool
 
 
-async def intercept(call: Call, tool: Tool, around: CallsAround) -> CallToolResult | None:
+async def intercept(call: Call, tool: Feature, around: CallsAround) -> CallToolResult | None:
     """
     Run the interceptors up to their ``yield``, and take the arguments that they yield.
 
@@ -232,7 +270,7 @@ async def intercept(call: Call, tool: Tool, around: CallsAround) -> CallToolResu
 
 
 @lru_cache(maxsize=8192)
-def steps_of(tool: Tool, is_answer: bool) -> tuple[Step, ...]:
+def steps_of(tool: Feature, is_answer: bool) -> tuple[Step, ...]:
     """Return the steps that apply to calls of a tool, or to answers to its questions."""
     checks: list[Step] = [check_arguments]
     if tool.access.scopes:
@@ -247,7 +285,7 @@ def steps_of(tool: Tool, is_answer: bool) -> tuple[Step, ...]:
 setting_changed.connect(lambda **changed: steps_of.cache_clear(), weak=False)
 
 
-async def count(call: Call, tool: Tool) -> None:
+async def count(call: Call, tool: Feature) -> None:
     """Count the call once. Raises CallRefused if it exceeds the tool's rate."""
     if call.is_counted or not may_throttle(tool):
         return
@@ -261,7 +299,7 @@ async def count(call: Call, tool: Tool) -> None:
 def counted_if_refused(check: Step) -> Step:
     """Return a check that counts the calls it refuses, for calls that are counted later."""
 
-    async def checked(call: Call, tool: Tool) -> None:
+    async def checked(call: Call, tool: Feature) -> None:
         try:
             await check(call, tool)
         except (CallRefused, ProtocolError):
@@ -271,12 +309,12 @@ def counted_if_refused(check: Step) -> Step:
     return checked
 
 
-async def check_scopes(call: Call, tool: Tool) -> None:
+async def check_scopes(call: Call, tool: Feature) -> None:
     """Raise InsufficientScopeError if the credential lacks a scope of the tool."""
     policy.check_scopes(tool, call.context)
 
 
-async def check_arguments(call: Call, tool: Tool) -> None:
+async def check_arguments(call: Call, tool: Feature) -> None:
     """Convert the arguments to Python values. Raises CallRefused, listing all errors."""
     if not tool.is_plain:
         await places.in_thread()
@@ -292,7 +330,7 @@ async def check_arguments(call: Call, tool: Tool) -> None:
     call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent)
 
 
-async def ask_precheck(call: Call, tool: Tool) -> None:
+async def ask_precheck(call: Call, tool: Feature) -> None:
     """Run the tool's precheck. Raises CallRefused if it refuses the call."""
     await places.in_thread()
     assert tool.precheck is not None
@@ -304,7 +342,7 @@ async def ask_precheck(call: Call, tool: Tool) -> None:
         raise CallRefused(*errors.handle_error(call.checked, exception)[:3]) from exception
 
 
-async def confirm(call: Call, tool: Tool) -> None:
+async def confirm(call: Call, tool: Feature) -> None:
     """
     Process the client's answers, and have the call confirmed if the tool requires it.
 
@@ -343,14 +381,14 @@ def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResul
     if isinstance(error, asyncio.CancelledError):
         raise error
     if isinstance(error, CallRefused):
-        recorder.refuse(error.error_code, *sent, tool=tool, error=error)
+        recorder.refuse(error.error_code, *sent, kind=call.kind, tool=tool, error=error)
         call.context.scratch["error_code"] = error.error_code
         return error.result
     # A database that just failed is not queried again while the client waits.
     if not errors.is_database_unavailable(error):
         # Anything but a ProtocolError comes from the site: a policy or throttle that raised.
         code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
-        recorder.refuse(code, *sent, tool=tool, error=error)
+        recorder.refuse(code, *sent, kind=call.kind, tool=tool, error=error)
     errors.reraise(error)
 
 

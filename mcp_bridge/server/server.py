@@ -29,7 +29,7 @@ from mcp_bridge.server.methods import Endpoint, Methods, cacheable
 from mcp_bridge.server.perform import Call, find, intercept_request
 
 
-async def initialize(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
+async def initialize(endpoint: MCPServer, request: Request, context: Context) -> JSONObject:
     """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); it does not open a session."""
     requested = request.params.get("protocolVersion")
     if not isinstance(requested, str):
@@ -81,8 +81,13 @@ class MCPServer(Endpoint):
     """
 
     methods: ClassVar[Methods] = tools.METHODS
-    legacy_methods: ClassVar[Methods] = {"initialize": initialize, "ping": ping}
+    legacy_methods: ClassVar[Methods] = {"initialize": initialize, "ping": ping}  # type: ignore[dict-item]
     modern_methods: ClassVar[Methods] = {"server/discover": discover}  # type: ignore[dict-item]
+    # The methods and capabilities of other kinds of features, on a site that has some.
+    kinds: ClassVar[Mapping[str, str]] = {
+        "resource": "mcp_bridge.server.other_kinds.RESOURCES",
+        "prompt": "mcp_bridge.server.other_kinds.PROMPTS",
+    }
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
@@ -95,7 +100,6 @@ class MCPServer(Endpoint):
     ) -> None:
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or imported(conf.ACCESS_POLICY)()
-        self.capabilities = self.server_capabilities
         self.instructions = conf.INSTRUCTIONS
         self.server_info = conf.server_info
         for value in self.server_info.values():
@@ -111,6 +115,17 @@ class MCPServer(Endpoint):
     def has_streams(self) -> bool:
         """Whether a response may last as long as its client wants."""
         return isinstance(self.request, ASGIRequest)
+
+    def of_kinds(self) -> tuple[Methods, JSONObject]:
+        """Return the methods and capabilities of the other kinds that the site has features of."""
+        found = [imported(self.kinds[each]) for each in sorted(self.snapshot.kinds & {*self.kinds})]
+        methods = {name: method for each, _ in found for name, method in each.items()}
+        return methods, {name: value for _, each in found for name, value in each.items()}
+
+    @property
+    def capabilities(self) -> JSONObject:
+        """The capabilities without those that need a stream (MCP schema, ServerCapabilities)."""
+        return {**self.server_capabilities, **self.of_kinds()[1]}
 
     def choose(self, toolset: str | None) -> bool:
         """
@@ -147,7 +162,7 @@ class MCPServer(Endpoint):
             return None
         return cls(snapshot=snapshot)
 
-    async def list_tools(self, params: JSONObject, context: Context) -> tools.ListToolsResult:
+    async def list_tools(self, params: JSONObject, context: Context) -> tools.ListResult:
         """Return a page of the caller's tools, as REST lists them. Raises ProtocolError."""
         await self._discover(params, context)
         return tools.page(self, params, context, LATEST)
@@ -183,6 +198,8 @@ class MCPServer(Endpoint):
                 return {}
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods
             method = self.methods.get(request.method) or of_era.get(request.method)
+            if method is None:
+                method = self.of_kinds()[0].get(request.method)
             if method is None and self.has_streams and request.revision.modern:
                 method = self.streamed_methods.get(request.method)
             if method is None:

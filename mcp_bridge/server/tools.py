@@ -14,20 +14,21 @@ from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import JSONObject, Request, Revision, jsonrpc, pagination
 from mcp_bridge.registry.listing import cut
 from mcp_bridge.server.methods import Endpoint, Methods, cacheable
-from mcp_bridge.server.perform import call_tool
+from mcp_bridge.server.perform import call_feature
 
 
-class ListToolsResult(NamedTuple):
-    """One page of tools (MCP schema, ``ListToolsResult``); ``tools`` is a JSON array."""
+class ListResult(NamedTuple):
+    """One page of a list (MCP schema, such as ``ListToolsResult``); ``array`` is JSON text."""
 
-    tools: bytes
+    array: bytes
     next_cursor: str | None
+    listing: str = "tools"
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> tuple[bytes, ...]:
         """Return the page at a revision as parts of JSON text: it may be half a megabyte."""
         meta = b"" if server_meta == b"{}" else b',"_meta":' + server_meta
         rest = _other_members(self.next_cursor, **cacheable(revision))
-        return b'{"tools":', self.tools, rest, meta, b"}"
+        return b'{"' + self.listing.encode() + b'":', self.array, rest, meta, b"}"
 
 
 @lru_cache(maxsize=256)
@@ -37,20 +38,27 @@ def _other_members(next_cursor: str | None, **rest: object) -> bytes:
     return b"," + jsonrpc.encode(rest)[1:-1] if rest else b""
 
 
-async def list_tools(endpoint: Endpoint, request: Request, context: Context) -> ListToolsResult:
-    """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
+async def list_features(
+    kind: str, listing: str, endpoint: Endpoint, request: Request, context: Context
+) -> ListResult:
+    """Return one page of the features of a list that the caller may use (MCP, "Pagination")."""
     # Anonymous callers do not have permissions to look up.
     is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)
     policy = endpoint.policy
     asks_code = endpoint.snapshot.by_rule is None or may_block(policy.filter, policy.allows)
     if asks_code or not is_nobody or conf.DISCOVERY_PERMISSION is not None:
         await in_thread()
-    return page(endpoint, request.params, context, request.revision)
+    return page(endpoint, request.params, context, request.revision, kind, listing)
 
 
 def page(
-    endpoint: Endpoint, params: Mapping[str, object], context: Context, revision: Revision
-) -> ListToolsResult:
+    endpoint: Endpoint,
+    params: Mapping[str, object],
+    context: Context,
+    revision: Revision,
+    kind: str = Tool.kind,
+    listing: str = "tools",
+) -> ListResult:
     """
     Return the page at the cursor in ``params``, or the first page without a cursor.
 
@@ -58,24 +66,28 @@ def page(
     """
     position = pagination.position(params["cursor"]) if "cursor" in params else None
     if not may_discover(context):
-        return ListToolsResult(b"[]", None)
+        return ListResult(b"[]", None, listing)
     snapshot, policy = endpoint.snapshot, endpoint.policy
-    kind = type(policy)
-    is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
+    # Resources and templates are two lists of one kind.
+    of_list = listing if kind == "resource" else None
+    code = type(policy)
+    is_default = code.allows is AccessPolicy.allows and code.filter is AccessPolicy.filter
     if is_default and not is_limited(context.auth) and snapshot.by_rule is not None:
         # One decision per rule, however many tools share it.
         rules = frozenset(each.access for each in policy.filter(snapshot.by_rule, context))
-        found = snapshot.page(Tool.kind, rules, position, revision)
+        found = snapshot.page(kind, rules, position, revision, of_list)
     else:
-        start = snapshot.following(Tool.kind, position if isinstance(position, str) else "")
+        start = snapshot.following(kind, position if isinstance(position, str) else "", of_list)
         visible = policy.filter(opened_by(context.auth, start), context)
         if isinstance(position, int):
             visible = islice(visible, position, None)
         found = cut(visible, partial(snapshot.written, revision=revision))
-    return ListToolsResult(
-        found.array, None if found.last is None else pagination.after(found.last)
-    )
+    last = None if found.last is None else pagination.after(found.last)
+    return ListResult(found.array, last, listing)
 
 
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
-METHODS: Final[Methods] = {"tools/list": list_tools, "tools/call": call_tool}
+METHODS: Final[Methods] = {
+    "tools/list": partial(list_features, Tool.kind, "tools"),
+    "tools/call": call_feature,
+}

@@ -230,20 +230,26 @@ class OperationSource(Source, Generic[Operation]):
         """Return the name and location of an operation, for messages."""
         return str(operation)
 
-    def tools(self) -> Sequence[Tool]:
+    def tools(self) -> Sequence[Feature]:
         found = list(self.found())
-        made = [self.tool_of(each) for each in found]
+        made = [feature for each in found for feature in self.features_of(each)]
         if found:
             # Without this check, every line would be reported if nothing could be read.
             self.report_all()
-        return [tool for tool in made if tool is not None]
+        return made
 
-    def tool_of(self, operation: Operation) -> Tool | None:
-        """Return the tool of an operation, or None, possibly with a message."""
+    def features_of(self, operation: Operation) -> Sequence[Feature]:
+        """Return the tool of an operation, or what else its mark asks for; or a message."""
         try:
             tool = self.make(operation)
+            made: Sequence[Feature] = [tool]
+            if type(tool.options) is not ToolOptions:
+                # Imported here, since many sites have tools alone.
+                from mcp_bridge.sources.kinds import features_of
+
+                made = features_of(tool)
         except LeftOut:
-            return None
+            return []
         except tuple(TRANSIENT) as exception:
             self.report(
                 "W019",
@@ -253,20 +259,20 @@ class OperationSource(Source, Generic[Operation]):
                 "automatically.",
                 NotYet,
             )
-            return None
+            return []
         except Exception as exception:
             # The site's code runs here and may raise any exception.
             module = getattr(self.function_of(operation), "__module__", "")
             self.withhold(self.where(operation), exception, module)
-            return None
+            return []
         if tool.is_marked and not self.is_outside and not str(tool.description).strip():
             self.report(
                 "W002",
                 f"{self.where(operation)} lacks a description.",
-                "Write a docstring that explains what the tool does and when to use it, or set "
-                "mcp_tool(description=...).",
+                "Write a docstring that explains what it does and when to use it, or set "
+                "description=... in its mark.",
             )
-        return tool
+        return made
 
     def make(self, operation: Operation) -> Tool:
         """Return the tool of an operation. Raises LeftOut, or any exception if it fails."""
@@ -316,7 +322,7 @@ class OperationSource(Source, Generic[Operation]):
         """Report an operation that cannot be a tool: as a warning if it belongs to a package."""
         error, warning, hint = self.not_served
         error = "E005" if isinstance(reason, IllegalName) else error
-        text = f"{where} is marked as a tool but not served: {first_line(reason)}."
+        text = f"{where} is marked, but not served: {first_line(reason)}."
         is_foreign = self.is_outside or is_installed(module)
         self.report(warning if is_foreign else error, text, getattr(reason, "hint", hint))
 

@@ -16,7 +16,12 @@ from mcp_bridge.access.policy import served_host
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.headers import header_value, parameter_headers
-from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcp_bridge.protocol.requests import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    NAMED_BY,
+    PROTOCOL_VERSION,
+)
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.records.rows import writer
 from mcp_bridge.registry.registry import registry
@@ -68,12 +73,27 @@ class MCPClient:
 
     def list_tools(self) -> list[dict[str, Any]]:
         """Return all tools that the user may see, from all pages."""
-        result = self.post("tools/list")
-        tools: list[dict[str, Any]] = result["tools"]
+        return self.list_all("tools/list", "tools")
+
+    def list_all(self, method: str, member: str) -> list[dict[str, Any]]:
+        """Return the entries of all pages of a list, such as "prompts/list" and "prompts"."""
+        result = self.post(method)
+        found: list[dict[str, Any]] = result[member]
         while "nextCursor" in result:
-            result = self.post("tools/list", cursor=result["nextCursor"])
-            tools += result["tools"]
-        return tools
+            result = self.post(method, cursor=result["nextCursor"])
+            found += result[member]
+        return found
+
+    def read_resource(self, uri: str) -> list[dict[str, Any]]:
+        """Return the contents of a resource. Raises MCPError if it cannot be read."""
+        contents: list[dict[str, Any]] = self.post("resources/read", uri=uri)["contents"]
+        return contents
+
+    def get_prompt(self, name: str, **arguments: str) -> list[dict[str, Any]]:
+        """Return the messages of a prompt. Raises MCPError if it cannot be made."""
+        found = self.post("prompts/get", name=name, arguments=arguments)
+        messages: list[dict[str, Any]] = found["messages"]
+        return messages
 
     def call_tool(
         self,
@@ -139,9 +159,10 @@ class MCPClient:
         if not self.revision.modern:
             return headers
         headers["Mcp-Method"] = message["method"]
-        if message["method"] == "tools/call":
-            name = message["params"]["name"]
-            headers["Mcp-Name"] = header_value(name) if isinstance(name, str) else name
+        if (named := NAMED_BY.get(message["method"])) in message["params"]:
+            name = message["params"][named]
+            if isinstance(name, str):
+                headers["Mcp-Name"] = header_value(name)
             tool = registry.discovered.tools.get(name) if isinstance(name, str) else None
             if tool is not None:
                 given = message["params"].get("arguments") or {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any
 
 from django.urls import URLPattern, URLResolver, include, path
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
+from mcp_bridge.features.marks import ToolOptions, options_of
 
 
 def addresses(*patterns: URLPattern | URLResolver, asynchronous: bool = False) -> ModuleType:
@@ -31,10 +32,12 @@ def serve(
     """
     Serve the functions as the only tools until the test ends; the view may be asynchronous.
 
-    Each is marked with ``mcp_tool(**options)`` and registered with a new RpcServer at /rpc.
+    Each is marked with ``mcp_tool(**options)``, unless it is a resource or a prompt, and registered
+    with a new RpcServer at /rpc.
     """
     server = RpcServer(register_system_procedures=False)
     for function in functions:
-        server.register_procedure(mcp_tool(**options)(function))
+        is_other = type(options_of(function)) not in (NoneType, ToolOptions)
+        server.register_procedure(function if is_other else mcp_tool(**options)(function))
     route(settings, path("rpc", server.view), asynchronous=asynchronous)
     return server

@@ -160,8 +160,8 @@ class TokenAdmin(PagesAdmin):
         elif db_field.name == "tools":
             # The names of hidden tools are not shown.
             sees_all = request.user.has_perm("mcp_bridge.view_toolsetting")
-            tools = registry.discovered.tools.values() if sees_all else visible(request.user)
-            words = {tool.name: str(tool.title or "") for tool in tools}
+            tools = registry.discovered.by_label.values() if sees_all else visible(request.user)
+            words = {tool.label: str(tool.title or "") for tool in tools}
         else:
             field = super().formfield_for_dbfield(db_field, request, **kwargs)
             if isinstance(field, forms.SplitDateTimeField):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.urls import path, reverse
 from modernrpc.server import RpcServer
 
-from mcp_bridge import mcp_tool
+from mcp_bridge import mcp_prompt, mcp_resource, mcp_tool
 from mcp_bridge.models import Scope, ToolCallRecord
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -292,3 +293,38 @@ def test_scopes_are_not_offered_if_none_exist(user: Any, settings: Any) -> None:
     route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
     page = staff("everything").get(reverse(ADD)).content.decode()
     assert ('name="scope"' in page, 'name="tools"' in page) == (False, True)
+
+
+def test_token_opens_each_kind_by_its_label(user: Any, settings: Any) -> None:
+    @mcp_resource("texts://one", public=True)
+    def both() -> str:
+        """Read it."""
+        return "resource"
+
+    def other() -> str:
+        """Say it."""
+        return "prompt"
+
+    @mcp_tool(name="both", public=True)
+    def tool() -> str:
+        """Do it."""
+        return "tool"
+
+    prompt = mcp_prompt(name="both", public=True)(other)
+    server = RpcServer(register_system_procedures=False)
+    for each in (both, prompt, tool):
+        server.register_procedure(each)
+    route(settings, path("rpc", server.view))
+    for names, opened in (
+        (["both"], {"tool"}),
+        (["resource:both"], {"resource"}),
+        (["prompt:both", "both"], {"tool", "prompt"}),
+    ):
+        caller, found = client(user, tools=names), set()
+        with suppress(MCPError):
+            found |= {"tool"} if caller.call_tool("both") else set()
+        with suppress(MCPError):
+            found |= {"resource"} if caller.read_resource("texts://one") else set()
+        with suppress(MCPError):
+            found |= {"prompt"} if caller.get_prompt("both") else set()
+        assert found == opened

@@ -1,4 +1,4 @@
-"""Every kind of user and tool has the same answer over every interface."""
+"""Every kind of user, and of feature, has the same answer over every interface."""
 
 from __future__ import annotations
 
@@ -11,24 +11,44 @@ from django.http import HttpRequest
 from django.urls import path
 from modernrpc.server import RpcServer
 
-from mcp_bridge import mcp_tool
+from mcp_bridge import mcp_prompt, mcp_resource, mcp_tool
 from mcp_bridge.access.policy import visible
 from mcp_bridge.admin.audience import Chosen
 from mcp_bridge.admin.tool_calls import call
+from mcp_bridge.features import label_of
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import mark_approved
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
-from tests.support.serving import served, set_tool
+from tests.support.serving import set_tool
+
+MARKS: dict[str, Any] = {
+    "tool": lambda name, options: mcp_tool(**options),
+    "resource": lambda name, options: mcp_resource(f"names://{name}", **options),
+    "prompt": lambda name, options: mcp_prompt(**options),
+}
+LISTS = {
+    "tool": ("tools/list", "tools"),
+    "resource": ("resources/list", "resources"),
+    "prompt": ("prompts/list", "prompts"),
+}
 
 
-def tool_named(name: str, **options: Any) -> Any:
-    def tool() -> str:
+@pytest.fixture(params=MARKS)
+def of(request: pytest.FixtureRequest) -> str:
+    """The kind of the features."""
+    kind: str = request.param
+    return kind
+
+
+def feature_named(of: str, name: str, **options: Any) -> Any:
+    def feature() -> str:
         """Say the name."""
         return name
 
-    tool.__name__ = name
-    return mcp_tool(**options)(tool)
+    feature.__name__ = name
+    return MARKS[of](name, options)(feature)
 
 
 def is_author(request: HttpRequest) -> bool:
@@ -61,16 +81,16 @@ SEEN: dict[str, set[str]] = {
 
 
 @pytest.fixture(autouse=True)
-def site(settings: Any) -> None:
+def site(settings: Any, of: str) -> None:
     server = RpcServer(register_system_procedures=False)
     for name, (options, auth) in TOOLS.items():
-        server.register_procedure(tool_named(name, **options), auth=auth)
+        server.register_procedure(feature_named(of, name, **options), auth=auth)
     route(settings, path("rpc", server.view))
     editors = Group.objects.create(name="editors")
-    set_tool("group_limited").groups.add(editors)
-    set_tool("disabled", enabled=False)
-    withheld = set_tool("withheld")
-    mark_approved(withheld, served("plain"))
+    set_tool("group_limited", kind=of).groups.add(editors)
+    set_tool("disabled", kind=of, enabled=False)
+    withheld = set_tool("withheld", kind=of)
+    mark_approved(withheld, registry.discovered.by_label[label_of(of, "plain")])
     withheld.guarded = True
     withheld.save()
 
@@ -88,10 +108,22 @@ def make_user(kind: str) -> Any:
     return users.get(pk=user.pk)
 
 
-def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str], bytes]:
+def listed(client: CheckedClient, of: str) -> set[str]:
+    try:
+        return {each["name"] for each in client.list_all(*LISTS[of])}
+    except MCPError:
+        return set()
+
+
+def answer(client: CheckedClient, of: str, name: str) -> tuple[bool, int, dict[str, str], bytes]:
     """Return whether the call ran, and all that its caller gets to see but for the name."""
     try:
-        client.call_tool(name)
+        if of == "tool":
+            client.call_tool(name)
+        elif of == "prompt":
+            client.get_prompt(name)
+        else:
+            client.read_resource(f"names://{name}")
         ran = True
     except MCPError:
         ran = False
@@ -109,38 +141,39 @@ def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str],
 @pytest.mark.off_rest
 @pytest.mark.requirement("tools.access", "tools.list")
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "inactive"])
-def test_list_and_call_agree_for_every_user(kind: str, revision: str) -> None:
+def test_list_and_call_agree_for_every_user(of: str, kind: str, revision: str) -> None:
     client = CheckedClient(user=make_user(kind), revision=revision)
-    assert {tool["name"] for tool in client.list_tools()} == SEEN[kind]
-    shown = client.http.get("/mcp/tools/list").json()["tools"]
-    assert {tool["name"] for tool in shown} == SEEN[kind]
-    unknown = answer(client, "unknown")
+    assert listed(client, of) == SEEN[kind]
+    if of == "tool":
+        shown = client.http.get("/mcp/tools/list").json()["tools"]
+        assert {tool["name"] for tool in shown} == SEEN[kind]
+    unknown = answer(client, of, "unknown")
     assert not unknown[0]
     for name in TOOLS:
         if name in SEEN[kind]:
-            assert answer(client, name)[0]
+            assert answer(client, of, name)[0]
         else:
-            assert answer(client, name) == unknown
+            assert answer(client, of, name) == unknown
 
 
 # The direct lane refuses on the event loop, and another thread then writes the record.
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.off_rest
-def test_inactive_users_credentials_are_refused() -> None:
+def test_inactive_users_credentials_are_refused(of: str) -> None:
     powerful = get_user_model().objects.create_superuser("powerful", is_active=False)
     for user in (make_user("inactive"), powerful):
         for name in ("public", "unknown"):
-            assert answer(CheckedClient(user=user), name)[:2] == (False, 401)
+            assert answer(CheckedClient(user=user), of, name)[:2] == (False, 401)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "anonymous"])
-def test_admin_shows_and_calls_the_endpoints_tools(kind: str, rf: Any) -> None:
+def test_admin_shows_and_calls_what_the_endpoint_has(of: str, kind: str, rf: Any) -> None:
     user = make_user(kind)
-    assert {tool.name for tool in visible(user)} == SEEN[kind]
+    assert {each.label for each in visible(user)} == {label_of(of, name) for name in SEEN[kind]}
     request = rf.post("/admin/")
     request.user = user
     for name in TOOLS:
-        tried = call(name, {}, request)
+        tried = call(label_of(of, name), {}, request)
         assert (tried.result is not None) is (name in SEEN[kind])
 
 

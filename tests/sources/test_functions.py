@@ -292,9 +292,9 @@ class Desk:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (STAR, "is marked as a tool but not served: it takes *values"),
-        (ASKING, "Desk (shop.mcp_tools) is marked as a tool but not served: its __init__ takes 'n"),
-        (STARRED, "Desk (shop.mcp_tools) is marked as a tool but not served: it takes *numbers"),
+        (STAR, "is marked, but not served: it takes *values"),
+        (ASKING, "Desk (shop.mcp_tools) is marked, but not served: its __init__ takes 'n"),
+        (STARRED, "Desk (shop.mcp_tools) is marked, but not served: it takes *numbers"),
         (CONTRADICTING, "its mark and that of Desk conflict: mcp_tool(): a read_only tool cannot"),
         (SELFLESS, "it lacks the parameter 'self', which the server fills"),
     ],

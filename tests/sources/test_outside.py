@@ -86,7 +86,7 @@ def found(
 @pytest.mark.parametrize(
     ("kind", "error", "warning", "why"),
     [
-        ("hint", "E006", "W017", "marked as a tool but not served"),
+        ("hint", "E006", "W017", "marked, but not served"),
         ("module", "E010", "W026", "No module named 'nothing_of_that_name'"),
         ("view", "E070", "W079", "no fields today"),
         ("operation", "E080", "W083", "its authentication is custom (Key)"),

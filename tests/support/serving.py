@@ -29,9 +29,9 @@ def messages(id: str) -> list[str]:
     return [str(message.msg) for message in found]
 
 
-def set_tool(name: str, **values: Any) -> ToolSetting:
-    """Save values in the ToolSetting of a tool, which the migrations may have written before."""
-    return ToolSetting.objects.update_or_create(name=name, defaults=values)[0]
+def set_tool(name: str, *, kind: str = "tool", **values: Any) -> ToolSetting:
+    """Save values in the row of a tool, or of another kind; migrations may have written it."""
+    return ToolSetting.objects.update_or_create(kind=kind, name=name, defaults=values)[0]
 
 
 def taking(hint: Any) -> Callable[..., Any]:

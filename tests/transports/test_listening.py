@@ -17,6 +17,7 @@ from django.db import OperationalError
 from django.test import Client
 from django.urls import clear_url_caches, path
 
+from mcp_bridge import mcp_prompt, mcp_resource
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.errors import ForbiddenError
 from mcp_bridge.registry.registry import Snapshot, registry
@@ -169,6 +170,38 @@ def test_only_changes_that_the_caller_sees_are_announced(way: str, user: Any) ->
             await change("secret", note="Now.")
             assert (await known.next())["method"] == CHANGED
             assert await stranger.quiet()
+
+    run(work)
+
+
+@mcp_prompt(public=True)
+def review() -> str:
+    """Review."""
+    return "Review."
+
+
+@mcp_resource("teams://{name}", public=True)
+def team(name: str) -> str:
+    """Return a team."""
+    return name
+
+
+@pytest.mark.parametrize("way", ["asgi"], indirect=True)
+def test_lists_of_all_kinds_announce_their_changes(way: str, settings: Any) -> None:
+    serve(settings, add, review, team, asynchronous=True, public=True)
+    wanted = {"promptsListChanged": True, "resourcesListChanged": True}
+
+    async def work() -> None:
+        async with subscribed(way, wanted) as found:
+            assert (await found.next())["params"]["notifications"] == wanted
+            for kind, name, listing in (
+                ("prompt", "review", "prompts"),
+                ("resource", "team", "resources"),
+            ):
+                await change(name, kind=kind, enabled=False)
+                assert (await found.next())["method"] == f"notifications/{listing}/list_changed"
+            await change("add", title="Plus")
+            assert await found.quiet()
 
     run(work)
 

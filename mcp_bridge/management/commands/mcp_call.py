@@ -10,9 +10,10 @@ import mcp_bridge
 from mcp_bridge.access.policy import context_for
 from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, named_user, why_missing
-from mcp_bridge.protocol import LATEST, REVISIONS, ProtocolError, UnknownToolError
+from mcp_bridge.protocol import LATEST, REVISIONS, ProtocolError
+from mcp_bridge.protocol.errors import UnknownFeatureError
 from mcp_bridge.protocol.jsonrpc import decode
-from mcp_bridge.server.perform import call_named
+from mcp_bridge.server.perform import call_labelled
 from mcp_bridge.server.server import MCPServer
 
 _CLIENT: Final = Client(info={"name": "manage.py mcp_call", "version": mcp_bridge.__version__})
@@ -25,7 +26,7 @@ class Command(TablesCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="The tool's name.")
+        parser.add_argument("name", help="The tool's name; or prompt:NAME, or resource:NAME.")
         parser.add_argument("arguments", nargs="?", default="{}", help="The arguments, as JSON.")
         parser.add_argument("--user", help="The user to call as (default: anonymous).")
         parser.add_argument(
@@ -49,8 +50,8 @@ class Command(TablesCommand):
         caller = named_user(user) if user else AnonymousUser()
         context = context_for(caller, revision=REVISIONS[revision], client=_CLIENT)
         try:
-            result = call_named(MCPServer(), name, sent, context)
-        except UnknownToolError as error:
+            result = call_labelled(MCPServer(), name, sent, context)
+        except UnknownFeatureError as error:
             raise CommandError(f"{error}. {why_missing(name, caller)}") from None
         except ProtocolError as error:
             raise CommandError(f"The call was refused: {error}") from None

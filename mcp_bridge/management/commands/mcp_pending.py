@@ -83,7 +83,7 @@ class Command(TablesCommand):
         self.stdout.write(f"{waiting} call{'s' * (waiting != 1)} pending.{more}")
 
     def _show(self, pending: PendingCall) -> None:
-        tool = registry.snapshot.tools.get(pending.tool)
+        tool = registry.snapshot.by_label.get(pending.tool)
         client = f", with the client {pending.client}" if pending.client else ""
         age = timesince(pending.asked_at).replace("\xa0", " ")
         described = str(tool.description if tool else "").splitlines()

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import context_for, may_discover, visible
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature, Tool
 from mcp_bridge.management.base import TablesCommand, check_names, named_user, why_missing
 from mcp_bridge.management.formats import FORMATS
 from mcp_bridge.protocol import LATEST
@@ -68,7 +68,7 @@ class Command(TablesCommand):
             self._list_candidates(discovered, json)
             return
         caller = None if user is None else named_user(user)
-        tools = list(discovered.tools.values()) if caller is None else visible(caller)
+        tools = list(discovered.by_label.values()) if caller is None else visible(caller)
         lists = [*discovered.lists()]
         if toolset is not None:
             check_names("toolset", [toolset], conf.toolsets)
@@ -76,8 +76,8 @@ class Command(TablesCommand):
         if options["format"] is not None:
             part = registry.snapshot.of(toolset)
             assert part is not None, "its name has been checked"
-            seen = part.tools if caller is None else [tool.name for tool in visible(caller)]
-            described = [tool for tool in part.tools.values() if tool.name in seen]
+            seen = part.by_label if caller is None else [tool.label for tool in visible(caller)]
+            described = [tool for tool in part.tools.values() if tool.label in seen]
             self.stdout.write(FORMATS[options["format"]](described, toolset))
             return
         settings, rows = read_settings(), []
@@ -103,15 +103,16 @@ class Command(TablesCommand):
             self._write(row.tool, row.tool.source, state)
             self.stdout.write(f"    tokens: {row.tokens:,}")
         whose = "" if user is None else f" for {user}"
-        self.stdout.write(f"\n{len(tools)} of {len(discovered.tools)} tools{whose}.")
+        noun = "tools" if discovered.kinds <= {Tool.kind} else "tools, resources and prompts"
+        self.stdout.write(f"\n{len(tools)} of {len(discovered)} {noun}{whose}.")
         self._write_lengths(lengths)
         for message in discovered.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
         if caller is not None:
-            for tool in discovered.tools.values():
-                why = why_missing(tool.name, caller)
+            for label in discovered.by_label:
+                why = why_missing(label, caller)
                 if why is not None:
-                    self.stderr.write(f"{tool.name}: {why}")
+                    self.stderr.write(f"{label}: {why}")
             if not may_discover(context_for(caller)):
                 name = conf.DISCOVERY_PERMISSION
                 text = f"{user} may not list tools: lacks {name} (DISCOVERY_PERMISSION)."
@@ -141,11 +142,12 @@ class Command(TablesCommand):
         on = len(discovered.candidates.keys() & discovered.tools.keys())
         self.stdout.write(f"\n{len(offered)} candidates, {on} of them enabled in the admin.")
 
-    def _write(self, tool: Tool, source: str, state: str) -> None:
+    def _write(self, tool: Feature, source: str, state: str) -> None:
         """Print the details of a tool."""
-        self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
+        self.stdout.write(self.style.MIGRATE_HEADING(tool.label))
         self.stdout.write(f"    source: {source}\n    access: {tool.access.words}")
-        if hints := ", ".join(name for name, is_so in tool.annotations.items() if is_so):
+        annotations = tool.annotations if isinstance(tool, Tool) else {}
+        if hints := ", ".join(name for name, is_so in annotations.items() if is_so):
             self.stdout.write(f"    hints:  {hints}")
         if state:
             self.stdout.write(f"    state:  {state}")
@@ -181,7 +183,7 @@ class Command(TablesCommand):
 class Row(NamedTuple):
     """A tool with its status, its size in tokens as served, and its toolsets."""
 
-    tool: Tool
+    tool: Feature
     status: ToolStatus
     tokens: int
     toolsets: list[str]
@@ -189,6 +191,7 @@ class Row(NamedTuple):
     def to_json(self) -> dict[str, object]:
         return {
             **sent_definition(self.tool, LATEST),
+            "kind": self.tool.kind,
             "source": self.tool.source,
             "public": self.tool.access.public,
             "permissions": list(self.tool.access.permissions),

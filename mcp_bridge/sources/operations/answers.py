@@ -113,7 +113,9 @@ def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
         said = answer.text().strip()
     said = cut(said, _LONGEST) or f"The service refused this ({answer.reason})."
     wait = answer.headers.get("retry-after", "")
-    return ToolError(f"{said} Try again in {wait} seconds." if wait.isdecimal() else said)
+    error = ToolError(f"{said} Try again in {wait} seconds." if wait.isdecimal() else said)
+    error.status = answer.status
+    return error
 
 
 def _read_json(answer: Answer) -> CallToolResult:

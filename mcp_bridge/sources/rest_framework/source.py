@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from django.conf import settings
 from django.utils.translation import override
 
-from mcp_bridge.features import Tool, ToolOptions
+from mcp_bridge.features import Feature, Tool, ToolOptions
 from mcp_bridge.features.marks import toolset_of
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import LeftOut, Line, OperationSource, first_line, mend_import
@@ -90,7 +90,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         # A serializer with its own to_representation() may still send the secrets it declares.
         self._judge = Builder(options, self._callbacks, as_declared=True)
 
-    def tools(self) -> Sequence[Tool]:
+    def tools(self) -> Sequence[Feature]:
         # Descriptions may be translated but must be the same in each process.
         with override(settings.LANGUAGE_CODE):
             return super().tools()

@@ -122,7 +122,7 @@ def test_command_keeps_chosen_operations_and_their_references(
     assert "evil.example" not in pinned.read_text()
     assert f"{TOOL}  " in told
     assert "GET /places/{place}" in told
-    assert "POST /reports (weather.json) is marked as a tool but not served: its request" in told
+    assert "POST /reports (weather.json) is marked, but not served: its request" in told
     assert "'#/nowhere' does not exist" in told
     assert "The service accepts the credential key (Authorization: Bearer …)." in told
     assert "The service accepts the credential old (no header, but query)." in told

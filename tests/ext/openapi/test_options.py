@@ -51,7 +51,7 @@ def test_unsupported_operations_are_reported_and_others_served(offer: Offer) -> 
     assert names() == ["read"]
     where = "MCP_BRIDGE['SOURCES']['other']:"
     assert messages("mcp_bridge.W060") == [
-        "POST /xml (document.json) is marked as a tool but not served: its request body is "
+        "POST /xml (document.json) is marked, but not served: its request body is "
         "application/xml, which is not supported."
     ]
     assert messages("mcp_bridge.W061") == [

@@ -36,7 +36,7 @@ class Command(TablesCommand):
     @sensitive_variables()
     def create(self, *, user: str, name: str, expires: str | None, **limits: Any) -> None:
         check_names("scope", limits["scope"] or (), supported_scopes())
-        check_names("tool", limits["tool"] or (), registry.discovered.tools)
+        check_names("tool", limits["tool"] or (), registry.discovered.by_label)
         token, secret = Token.objects.issue(
             user=named_user(user),
             name=name,

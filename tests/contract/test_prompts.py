@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from mcp_bridge import mcp_prompt, mcp_tool
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.protocol import TextContent
+from mcp_bridge.protocol.content import ImageContent, PromptMessage
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+
+
+@mcp_prompt(title="Review")
+def review(
+    slug: Annotated[str, Field(description="The article.")],
+    tone: Literal["kind", "strict"] = "kind",
+) -> str:
+    """Review an article."""
+    return f"Review {slug}, {tone}."
+
+
+@mcp_prompt
+def typed(
+    count: int, day: datetime.date, loud: bool = False, words: list[str] | None = None
+) -> str:
+    """Say what was read."""
+    return f"{count + 1} {day.isoformat()} {loud} {words}"
+
+
+@mcp_prompt
+def chat() -> list[Any]:
+    """Return a conversation."""
+    return [
+        "Hello",
+        PromptMessage("How can I help?", role="assistant"),
+        TextContent("Draw"),
+        ImageContent(b"\x89PNG", "image/png"),
+    ]
+
+
+def test_prompts_are_listed_with_their_arguments(settings: Any, modern: CheckedClient) -> None:
+    serve(settings, review, chat)
+    assert modern.list_all("prompts/list", "prompts") == [
+        {"name": "chat", "description": "Return a conversation."},
+        {
+            "name": "review",
+            "title": "Review",
+            "description": "Review an article.",
+            "arguments": [
+                {"name": "slug", "description": "The article.", "required": True},
+                {"name": "tone", "required": False},
+            ],
+        },
+    ]
+
+
+def test_text_becomes_one_message(settings: Any, client: CheckedClient) -> None:
+    serve(settings, review)
+    result = client.post("prompts/get", name="review", arguments={"slug": "a", "tone": "strict"})
+    message = {"role": "user", "content": {"type": "text", "text": "Review a, strict."}}
+    assert (result["messages"], result["description"]) == ([message], "Review an article.")
+
+
+def test_arguments_are_read_as_forms_read_them(settings: Any, client: CheckedClient) -> None:
+    serve(settings, typed)
+    given = {"count": " 41 ", "day": "2026-11-28", "loud": "on", "words": '["a","b"]'}
+    (message,) = client.get_prompt("typed", **given)
+    assert message["content"]["text"] == "42 2026-11-28 True ['a', 'b']"
+
+
+def test_each_item_of_a_list_is_a_message(settings: Any, client: CheckedClient) -> None:
+    serve(settings, chat)
+    messages = client.get_prompt("chat")
+    assert [each["role"] for each in messages] == ["user", "assistant", "user", "user"]
+    kinds = [each["content"]["type"] for each in messages]
+    assert kinds == ["text", "text", "text", "image"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, ["/slug"]),
+        ({"slug": "a", "tone": "rude"}, ["/tone", "kind", "strict"]),
+        ({"slug": 1}, ["slug must be a string"]),
+        ({"slug": "a", "more": "b"}, ["/more"]),
+        ({"tone": "rude", "more": "b"}, ["/slug", "/tone", "/more"]),
+    ],
+)
+def test_wrong_arguments_are_all_named(
+    settings: Any, client: CheckedClient, arguments: dict[str, Any], told: list[str]
+) -> None:
+    serve(settings, review)
+    with pytest.raises(MCPError, match="^Invalid params: ") as caught:
+        client.post("prompts/get", name="review", arguments=arguments)
+    assert caught.value.error["code"] == -32602
+    assert all(each in str(caught.value) for each in told)
+
+
+def test_unknown_prompt_is_refused(settings: Any, client: CheckedClient) -> None:
+    @mcp_tool
+    def other() -> None:
+        """Do nothing."""
+
+    serve(settings, review, other)
+    for name in ("other", "", "Review"):
+        with pytest.raises(MCPError, match=f"^Unknown prompt: {name} ") as caught:
+            client.get_prompt(name)
+        assert caught.value.error["code"] == -32602
+
+
+def test_failures_of_prompts_are_errors(settings: Any, client: CheckedClient) -> None:
+    @mcp_prompt
+    def failing(kind: str) -> str:
+        """Fail."""
+        if kind == "known":
+            raise ToolError("No article has that name.")
+        raise KeyError("hidden")
+
+    serve(settings, failing)
+    with pytest.raises(MCPError, match=r"^No article has that name. \(-32602\)$"):
+        client.get_prompt("failing", kind="known")
+    with pytest.raises(MCPError, match=r"The prompt failing failed: .* \(-32603\)$"):
+        client.get_prompt("failing", kind="other")
+
+
+@pytest.fixture
+def templates(settings: Any) -> None:
+    """Serve two templates from memory."""
+    written = {"review.md": "Review <{{ slug }}>{# quietly #}.", "broken.md": "{% if %}"}
+    loaders = [("django.template.loaders.locmem.Loader", written)]
+    backend = "django.template.backends.django.DjangoTemplates"
+    settings.TEMPLATES = [{"BACKEND": backend, "OPTIONS": {"loaders": loaders}}]
+
+
+@pytest.mark.usefixtures("templates")
+def test_template_is_rendered_without_escapes(settings: Any, client: CheckedClient) -> None:
+    @mcp_prompt(template="review.md")
+    def rendered(slug: str) -> dict[str, Any]:
+        """Review an article, by a template."""
+        return {"slug": slug}
+
+    serve(settings, rendered)
+    (message,) = client.get_prompt("rendered", slug="a&b")
+    assert message["content"]["text"] == "Review <a&b>."
+
+
+@pytest.mark.usefixtures("templates")
+@pytest.mark.parametrize("name", ["missing.md", "broken.md"])
+def test_unusable_template_is_an_error(settings: Any, modern: CheckedClient, name: str) -> None:
+    @mcp_prompt(template=name)
+    def rendered() -> dict[str, Any]:
+        """Review an article, by a template."""
+        return {}
+
+    serve(settings, rendered, review)
+    assert [each.name for each in registry.snapshot] == ["review"]
+    (message,) = [each for each in registry.discovered.messages if each.id == "mcp_bridge.E006"]
+    assert f"its template {name!r} cannot be loaded" in message.msg
