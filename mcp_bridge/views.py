@@ -159,6 +159,8 @@ class MCPView(BridgeView):
     http_method_names = ["post"]
     # Whether a response may last as long as its client wants.
     has_streams = False
+    # Whether requests without a progress token may have notifications before their responses, too.
+    always_notifies = False
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         reply = places.drive(self.reply(request))
@@ -179,6 +181,7 @@ class MCPView(BridgeView):
         known.request = request if self.has_streams else None
         # Most requests do not ask for notifications, and are not streamed.
         is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
+        is_asked = is_asked or self.always_notifies
         stream = http.stream_for(request, self.view_is_async) if is_asked else None
         if stream is not None:
             stream.readmit = partial(self.readmit, request)

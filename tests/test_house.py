@@ -61,7 +61,7 @@ ROOMS: dict[str, int] = {
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
-    "top": 709,
+    "top": 712,
     "transports": 767,
 }
 # The packages inside each subpackage.
@@ -79,8 +79,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 38_658
-MOST_LINES_OF_CORE = 35_302
+MOST_LINES = 38_661
+MOST_LINES_OF_CORE = 35_305
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

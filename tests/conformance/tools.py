@@ -21,10 +21,12 @@ from mcp_bridge.protocol.content import (
 )
 from mcp_bridge.schemas import McpHeader
 from tests.conformance import media
+from tests.conformance.others import others
 from tests.conformance.questions import questions
 
 server = RpcServer()
 server.register_namespace(questions)
+server.register_namespace(others)
 
 # Compared with the schema of tools/list, member for member (scenario json-schema-2020-12).
 JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {
@@ -168,3 +170,15 @@ def test_x_mcp_header(region: Annotated[str, McpHeader("Region")]) -> str:
 def test_logging_tool() -> str:
     """Answer at once; the suite looks for log messages that it did not ask for."""
     return "Nothing was logged to the client."
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_tool_with_logging(context: Context) -> str:
+    """Log three messages to clients of a revision that still has them."""
+    for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        if context.stream is not None and not context.revision.modern:
+            params = {"level": "info", "data": text}
+            context.stream.send({"method": "notifications/message", "params": params})
+        time.sleep(0.05)
+    return "The tool has ended."
