@@ -10,6 +10,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from asgiref.sync import sync_to_async
+from mcp_types import ResourceTemplateReference
 
 from testproject.demo import desk
 from testproject.demo.client import Visitor, expect, visit
@@ -140,6 +141,7 @@ class Script:
         self.say(f"articles_get: {len(text)} characters of Markdown")
         for line in text.splitlines()[:3]:
             self.say(f"    {line}" if line else "")
+        await self._reading(reader, found["hits"][0]["slug"])
         authors = await reader.call("authors_list", ordering="byline", page_size=1)
         written = await reader.call("authors_articles", pk=authors["results"][0]["id"])
         expect(written, "articles of an author, from a view of Django REST framework")
@@ -151,6 +153,24 @@ class Script:
         await self._weather(reader)
         refused = await reader.refusal("articles_delete", slug=found["hits"][0]["slug"])
         self.say(f"articles_delete: refused as if it did not exist, {refused!r}")
+
+    async def _reading(self, reader: Visitor, slug: str) -> None:
+        """Complete the slug of an article, read it as a resource, and get a prompt about it."""
+        client = reader.client
+        (template,) = (await client.list_resource_templates()).resource_templates
+        ref = ResourceTemplateReference(uri=template.uri_template)
+        argument = {"name": "slug", "value": slug[:8]}
+        completed = (await client.complete(ref, argument)).completion.values
+        expect(slug in completed, "the slug among its completions")
+        uri = template.uri_template.replace("{slug}", slug)
+        (contents,) = (await client.read_resource(uri)).contents
+        expect(contents.mime_type == "text/markdown", "Markdown")
+        self.say(f"{uri}, completed from {slug[:8]!r}: {len(contents.text)} characters")
+        named = [each.name for each in (await client.list_prompts()).prompts]
+        expect(named == ["headline", "review"], f"two prompts, not {named}")
+        prompt = await client.get_prompt("headline", {"slug": slug, "count": "2"})
+        text = prompt.messages[0].content.text
+        self.say(f"the prompt headline: {text.splitlines()[0]}")
 
     async def _weather(self, reader: Visitor) -> None:
         forecast = await reader.call("weather_forecasts_read", place="Fairhaven", days=2)
