@@ -109,7 +109,9 @@ MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSeri
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
 
 SOURCES: dict[str, object] = {
-    "functions": {"OPTIONS": {"modules": ["testproject.newsroom.style"]}},
+    "functions": {
+        "OPTIONS": {"modules": ["testproject.newsroom.style", "testproject.newsroom.prompts"]}
+    },
     # An API whose views are marked.
     "api": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"},
     # One whose code is left as it is.
