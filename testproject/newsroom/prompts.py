@@ -37,7 +37,7 @@ class Reading:
         return list(Section.objects.values("slug", "name", "description"))
 
     @mcp_resource(ARTICLE, title="Article", mime_type="text/markdown")
-    def article(self, slug: str) -> str:
+    def article(self, slug: Slug) -> str:
         """One article that you may read, as Markdown."""
         return as_markdown(self._found(slug))
 
