@@ -102,6 +102,8 @@ def call(
     try:
         sent = decode(encode(arguments))
         tool = server.snapshot.by_label.get(label)
+        # The confirmation is bound to them.
+        sent = sent if tool is None else tool.as_sent(sent)
         if confirmed and tool and tool.options.confirm and server.policy.allows(tool, context):
             approve_own(tool, sent, context)
         return Outcome(json.loads(call_labelled(server, label, sent, context).to_json(LATEST)))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from mcp_bridge.features.feature import as_text
 from mcp_bridge.protocol import JSONObject, JSONSchema
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
@@ -30,17 +31,12 @@ def text_checker(
     def check_texts(arguments: JSONObject) -> dict[str, Any]:
         return check(
             {
-                name: _read(text, known.get(name, {}), definitions)
-                for name, text in arguments.items()
+                name: _read(as_text(given), known.get(name, {}), definitions)
+                for name, given in arguments.items()
             }
         )
 
     return check_texts
-
-
-def as_text(choice: object) -> str:
-    """Return a choice as the text that it is read from."""
-    return choice if isinstance(choice, str) else json.dumps(choice)
 
 
 def choices_in(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Any]:

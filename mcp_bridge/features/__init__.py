@@ -10,6 +10,7 @@ from mcp_bridge.features.feature import (
     Feature,
     Key,
     ToolCall,
+    as_text,
     dotted_name,
     key_of,
     label_of,
@@ -25,5 +26,5 @@ from mcp_bridge.features.marks import (
 from mcp_bridge.features.tools import Tool
 
 __all__ = ["AccessRule", "AnyFeature", "Client", "Completer", "Context", "Feature", "Key", "Tool"]
-__all__ += ["ToolCall", "ToolOptions", "dotted_name", "key_of", "label_of", "mcp_namespace"]
-__all__ += ["mcp_prompt", "mcp_resource", "mcp_tool", "mcp_toolset"]
+__all__ += ["ToolCall", "ToolOptions", "as_text", "dotted_name", "key_of", "label_of"]
+__all__ += ["mcp_namespace", "mcp_prompt", "mcp_resource", "mcp_tool", "mcp_toolset"]

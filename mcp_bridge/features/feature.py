@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,6 +63,11 @@ def label_of(kind: str, name: str) -> str:
     """Return a key as one text: the name of a tool, else with the kind before it."""
     # No name contains a colon.
     return name if kind == "tool" else f"{kind}:{name}"
+
+
+def as_text(value: object) -> str:
+    """Return a JSON value as the text that an argument of a prompt or resource is."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def key_of(label: str) -> Key:
@@ -181,6 +187,12 @@ class Feature:
     def is_irreversible(self) -> bool:
         """Whether its calls require confirmation or may destroy something."""
         return self.options.confirm or self.is_destructive
+
+    def as_sent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments as clients send them: those of tools as JSON, others as text."""
+        if self.kind == "tool":
+            return {**arguments}
+        return {name: as_text(value) for name, value in arguments.items()}
 
     def definition(self, revision: Revision) -> dict[str, Any]:
         """Return its list entry at a revision (MCP schema, of its kind)."""

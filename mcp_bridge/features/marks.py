@@ -183,7 +183,8 @@ class ResourceOptions(ToolOptions):
         ToolOptions.__post_init__(self)
         self._expect(isinstance(self.mime_type, str), "mime_type", "a string")
         self._expect(isinstance(self.expose_as_tool, bool), "expose_as_tool", "True or False")
-        is_time = self.ttl is None or (isinstance(self.ttl, int | float) and self.ttl >= 0)
+        is_number = type(self.ttl) in (int, float)
+        is_time = self.ttl is None or (is_number and 0 <= self.ttl < math.inf)
         self._expect(is_time, "ttl", "a number of seconds")
 
 

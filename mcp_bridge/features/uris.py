@@ -7,9 +7,10 @@ A template matches a URI as a whole. The values of its variables are decoded onc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise, product
+from os.path import commonprefix
 from typing import Final, TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
@@ -20,10 +21,11 @@ _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 _RESERVED: Final = frozenset(":/[]@!$&'()*+,;=")
 _EXPRESSION: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:.")
-_LITERAL: Final = re.compile(r"(?:[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-]|%[0-9A-F]{2})*")
-_SIMPLE_VALUE: Final = r"((?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+)"
-_PATH_VALUE: Final = r"((?:[A-Za-z0-9._~:/\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)"
-_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
+_LITERAL: Final = re.compile(r"[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-]*")
+# Possessive, since nothing that follows a value can be a part of it: matching is linear.
+_SIMPLE_VALUE: Final = r"((?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})++)"
+_PATH_VALUE: Final = r"((?:[A-Za-z0-9._~:/\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})++)"
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 # A character of a URI, or the characters of a variable's value.
 _Part: TypeAlias = str | frozenset[str]
@@ -58,8 +60,12 @@ class UriTemplate:
         self.is_path = "{+" in text
         if not _SCHEME.match(text) or len(text) > LONGEST:
             raise ValueError(f"{text!r} is not a URI such as articles://latest")
-        if any(isinstance(a, frozenset) and isinstance(b, frozenset) for a, b in self._pairs()):
-            raise ValueError(f"{text!r}: put a character such as / between two variables")
+        for part, following in pairwise(self._parts):
+            if isinstance(part, frozenset) and (part & frozenset(following)):
+                raise ValueError(
+                    f"{text!r}: a variable must be followed by a character that its value cannot "
+                    "have, such as /"
+                )
 
     def __str__(self) -> str:
         return self.text
@@ -71,9 +77,6 @@ class UriTemplate:
                 "at the end, {+path}"
             )
         self._parts += literal
-
-    def _pairs(self) -> Iterator[tuple[_Part, _Part]]:
-        return pairwise(self._parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the values of the variables in a URI, or None if it does not match."""
@@ -105,6 +108,10 @@ class UriTemplate:
 
     def overlaps(self, other: UriTemplate) -> bool:
         """Return whether some URI matches both."""
+        # Most begin differently, before their first variables.
+        begins = [each.text.partition("{")[0] for each in (self, other)]
+        if len(commonprefix(begins)) < min(map(len, begins)):
+            return False
         return _overlap(tuple(self._parts), tuple(other._parts))
 
 

@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
-from mcp_bridge.features import Context, Feature, Tool, ToolCall
+from mcp_bridge.features import Context, Feature, Tool, ToolCall, label_of
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import CallToolResult, ProtocolError, decoded_header
 from mcp_bridge.records import rows
@@ -173,7 +173,7 @@ def refuse(
     ``name`` and ``arguments`` are as sent by the client; ``tool`` is None if it is hidden from the
     caller. ``error`` is the refusal.
     """
-    name = name if isinstance(name, str) else ""
+    name = _masked(name) if isinstance(name, str) else ""
     if error_code == ErrorCode.UNKNOWN_TOOL:
         # The same work for every name, so that timing does not reveal hidden tools.
         error_code = _UNSEEN.get(registry.statuses.get((kind, name)), ErrorCode.FORBIDDEN)
@@ -190,7 +190,7 @@ def refuse(
             if not is_made_up:
                 # These errors do not quote arguments, and may repeat often.
                 quotable = None if error_code in _REPEATED else arguments
-                texts = _error(error, quotable, name, tool)
+                texts = _error(error, quotable, name, _known(name, tool, kind))
             record = Record(began, Outcome.REFUSED, error_code, None, None, reference, *texts)
             if error_code in _REPEATED or getattr(error, "repeated", False):
                 # An anonymous caller can invent a new name for each call.
@@ -211,6 +211,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(ProtocolError):
         name = decoded_header("Mcp-Name", name.strip(" \t"))
+    name = _masked(name)
     context = Context(
         user=getattr(request, "user", None),
         auth=getattr(request, "auth", None),
@@ -226,6 +227,12 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     if tool_call_refused.receivers:
         known = {"tool": None, "context": None, "request": request}
         tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
+
+
+def _masked(name: str) -> str:
+    """Return a name, or the scheme of a URI: the rest may be a secret, as arguments may."""
+    scheme, mark, _ = name.partition("://")
+    return f"{scheme}{mark}…" if mark else name
 
 
 def _is_stranger(context: Context) -> bool:
@@ -260,7 +267,7 @@ def _began(
             # Imported late, since records do not have arguments by default.
             from mcp_bridge.records.redaction import kept_arguments
 
-            kept = kept_arguments(arguments, name, _known(name, tool))
+            kept = kept_arguments(arguments, name, _known(name, tool, kind))
     kind = kind if tool is None else tool.kind
     moment, tail, caller = time_ns() // 1000, new_tail(), _caller_of(name, context)
     return Began(moment, tail, name[:128], caller, size, kept, pending, kind)
@@ -303,9 +310,11 @@ def _error(error: object, arguments: object, name: str, tool: Feature | None) ->
     # Imported late, since few calls end in an error.
     from mcp_bridge.records.redaction import kept_error
 
-    return kept_error(error, arguments, name, _known(name, tool))
+    return kept_error(error, arguments, name, tool)
 
 
-def _known(name: str, tool: Feature | None) -> Feature | None:
-    """Return the tool, even if it is hidden from the caller: its parameters may be secret."""
-    return registry.known.tools.get(name) if tool is None and registry.known is not None else tool
+def _known(name: str, tool: Feature | None, kind: str) -> Feature | None:
+    """Return the feature, even if it is hidden from the caller: its parameters may be secret."""
+    if tool is not None or registry.known is None:
+        return tool
+    return registry.known.by_label.get(label_of(kind, name))

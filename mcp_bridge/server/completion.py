@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.db.models import QuerySet
 
-from mcp_bridge.access.policy import may_use
+from mcp_bridge.access import policy
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.calls.errors import is_database_unavailable
 from mcp_bridge.concurrency.places import in_thread
@@ -29,19 +29,29 @@ LONGEST: Final = 1000
 _REFS: Final = {"ref/prompt": ("prompt", "name"), "ref/resource": ("resource", "uri")}
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Completion(Feature):
+    """A feature whose arguments are completed: counted by its rate, apart from its calls."""
+
+    kind: ClassVar[str] = "completion"
+
+
 async def complete(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """
     Return the values of an argument that begin as the given one, at most MOST.
 
     An argument without a completer has none. Values that reading would refuse are left out. Raises
-    InvalidParamsError, UnknownPromptError, ResourceNotFoundError and TooManyRequestsError.
+    InvalidParamsError, UnknownPromptError, ResourceNotFoundError, InsufficientScopeError and
+    TooManyRequestsError.
     """
     await in_thread()
     feature = _feature(endpoint, request.params.get("ref"), context)
     name, value, earlier = _argument(request.params, feature)
-    if may_throttle(feature):
-        # Counted apart from the calls.
-        refusal = throttled(replace(feature, name=f"{feature.name} complete"), context)
+    counted = _Completion(
+        name=feature.name, description="", options=feature.options, rate=feature.rate
+    )
+    if may_throttle(counted):
+        refusal = throttled(counted, context)
         if refusal is not None:
             text = "Too many completions: try again later."
             raise errors.TooManyRequestsError(text, refusal.meta.get(RETRY_KEY))
@@ -72,9 +82,12 @@ def _feature(endpoint: Endpoint, ref: object, context: Context) -> Feature:
     feature: Feature | None = snapshot.resources.get(named)
     if kind == "prompt":
         feature, _ = snapshot.called(kind, named)
-    if not may_use(endpoint.policy, feature or snapshot.stand_in(kind), context) or feature is None:
+    is_allowed = policy.may_use(endpoint.policy, feature or snapshot.stand_in(kind), context)
+    if feature is None or not is_allowed:
+        policy.read_caller(context, snapshot.asks_of)
         unknown = errors.UnknownPromptError if kind == "prompt" else errors.ResourceNotFoundError
         raise unknown(named)
+    policy.check_scopes(feature, context)
     return feature
 
 

@@ -113,8 +113,9 @@ def call_labelled(endpoint: Any, label: str, arguments: JSONObject, context: Con
     """
     kind, name = key_of(label)
     feature = endpoint.snapshot.by_label.get(label)
-    if kind == "resource" and feature is not None:
-        name = feature.uri.expand(arguments)
+    if feature is not None:
+        arguments = feature.as_sent(arguments)
+        name = feature.uri.expand(arguments) if kind == "resource" else name
     inner = context.of_inner_call()
     return places.drive(perform(Call(name, arguments, inner, endpoint=endpoint, kind=kind)))
 
@@ -222,6 +223,8 @@ async def find(call: Call) -> Feature:
     tool: Feature | None = snapshot.tools.get(name) if call.kind == Tool.kind else None
     if call.kind != Tool.kind:
         tool, variables = snapshot.called(call.kind, name)
+    if call.kind == "resource" and tool is not None:
+        call.name, call.arguments = tool.name, variables
     # For an unknown name another one's rule is checked: timing must not reveal which names exist.
     asked = tool or snapshot.stand_in(call.kind)
     is_open = tool is not None and tool.is_async and tool.access.is_open and context.auth is None
@@ -232,8 +235,6 @@ async def find(call: Call) -> Feature:
         policy.read_caller(context, snapshot.asks_of)
         raise _UNKNOWN.get(call.kind, protocol.UnknownToolError)(name)
     call.tool = tool
-    if call.kind == "resource":
-        call.name, call.arguments = tool.name, variables
     if request is not None:
         if tool.headers and request.headers is not None:
             sent: Any = call.arguments or {}

@@ -15,8 +15,8 @@ from django.template.backends.django import Template
 from django.template.loader import get_template
 
 from mcp_bridge.calls.results import encoder
-from mcp_bridge.calls.texts import as_text, choices_in, text_checker
-from mcp_bridge.features import Completer, Feature, Tool, ToolCall
+from mcp_bridge.calls.texts import choices_in, text_checker
+from mcp_bridge.features import Completer, Feature, Tool, ToolCall, as_text
 from mcp_bridge.features import Context as CallContext
 from mcp_bridge.features.marks import PromptOptions, ResourceOptions
 from mcp_bridge.features.prompts import Prompt
@@ -54,7 +54,11 @@ def _shared(tool: Tool, options: ResourceOptions | PromptOptions) -> dict[str, A
     """Return the fields of the feature of another kind that is called as a tool is."""
     shared = {each.name: getattr(tool, each.name) for each in fields(Feature)}
     schema, found = tool.input_schema, dict[str, Completer]()
-    for name, each in schema.get("properties", {}).items():
+    known = schema.get("properties", {})
+    for name in options.completers:
+        if name not in known and schema.get("additionalProperties") is False:
+            raise ValueError(f"it completes {name!r}, which is not an argument")
+    for name, each in known.items():
         if name in options.completers:
             found[name] = _completer(options.completers[name])
         elif choices := choices_in(each, schema.get("$defs", {})):
@@ -71,7 +75,9 @@ def _beginning(choices: list[str], value: str, *others: object) -> list[str]:
 def _completer(function: Callable[..., Any]) -> Completer:
     """Return a site's completer, called with what it takes: the value, earlier arguments."""
     signature = Signature.of(function)
-    first, *others = (each.own_name for each in signature.parameters)
+    first, *others = [each.own_name for each in signature.parameters] or [""]
+    if first in ("", "self", "cls"):
+        raise ValueError("a completer takes the beginning of the value first, and not self")
     run = async_to_sync(function) if iscoroutinefunction(function) else function
 
     def complete(value: str, earlier: Mapping[str, str], context: CallContext) -> Any:
@@ -86,17 +92,23 @@ def _completer(function: Callable[..., Any]) -> Completer:
 
 def _resource(tool: Tool, options: ResourceOptions) -> Resource:
     uri = UriTemplate(options.uri)
-    for name in tool.input_schema.get("required", ()):
+    schema = tool.input_schema
+    for name in schema.get("required", ()):
         if name not in uri.variables:
             raise ValueError(f"its parameter {name!r} is not a variable of {options.uri}")
+    for name in uri.variables:
+        if name not in schema["properties"] and schema.get("additionalProperties") is False:
+            raise ValueError(f"the variable {name!r} of {options.uri} is not an argument")
     given, convert = options.mime_type, tool.convert_error
 
     def encode(value: Any) -> CallToolResult:
-        found = tool.encode(value)
+        found = value if isinstance(value, CallToolResult) else tool.encode(value)
+        if found.is_error:
+            return found
         if isinstance(value, bytes):
             kind = given or getattr(found.content[0], "mime_type", "application/octet-stream")
             return CallToolResult(content=[EmbeddedResource("", value, kind)])
-        usual = given or ("text/plain" if isinstance(value, str) else "application/json")
+        usual = given or ("application/json" if _is_json(value, found) else "text/plain")
         content = [_contents(each, given, usual) for each in found.content]
         return CallToolResult(content=content, meta=found.meta)
 
@@ -111,9 +123,18 @@ def _resource(tool: Tool, options: ResourceOptions) -> Resource:
     return Resource(**{**_shared(tool, options), **own}, uri=uri, mime_type=given, ttl=options.ttl)
 
 
+def _is_json(value: object, result: CallToolResult) -> bool:
+    """Return whether the text of a result is JSON; that of a date or a choice is not."""
+    structured = result.structured
+    if isinstance(value, str) or structured is None:
+        return False
+    is_string = isinstance(structured, bytes) and structured.startswith(b'{"result":"')
+    return not is_string or getattr(result.content[0], "text", "").startswith("{")
+
+
 def _contents(block: ContentBlock, given: str, usual: str) -> EmbeddedResource:
     """Return a block as contents of a resource, whose URI is set later."""
-    if isinstance(block, TextContent):
+    if isinstance(block, TextContent) and isinstance(block.text, str):
         return EmbeddedResource("", block.text, usual)
     if isinstance(block, EmbeddedResource):
         return EmbeddedResource("", block.contents, given or block.mime_type)
@@ -130,14 +151,14 @@ def _prompt(tool: Tool, options: PromptOptions) -> Prompt:
 
 def _messages(value: Any) -> CallToolResult:
     """Return the messages of a text, of blocks, or of PromptMessages."""
-    if isinstance(value, CallToolResult):
+    if isinstance(value, CallToolResult) and value.is_error:
         return value
+    items = value.content if isinstance(value, CallToolResult) else value
     found = list[ContentBlock]()
-    for each in value if isinstance(value, list | tuple) else [value]:
+    for each in items if isinstance(items, list | tuple) else [items]:
         found += [TextContent(each)] if isinstance(each, str) else _encode(each).content
-    return CallToolResult(
-        content=[each if isinstance(each, PromptMessage) else PromptMessage(each) for each in found]
-    )
+    messages = [each if isinstance(each, PromptMessage) else PromptMessage(each) for each in found]
+    return CallToolResult(content=messages)
 
 
 def _rendered(name: str) -> Callable[[Any], CallToolResult]:
@@ -150,6 +171,9 @@ def _rendered(name: str) -> Callable[[Any], CallToolResult]:
         raise ValueError(f"its template {name!r} is not one of Django's own templates")
 
     def encode(value: Any) -> CallToolResult:
+        if isinstance(value, CallToolResult):
+            # An interceptor returned it.
+            return _messages(value)
         if not isinstance(value, dict | None):
             raise TypeError(f"a {type(value).__name__} is not the context of a template")
         text = template.template.render(Context(value or {}, autoescape=False))

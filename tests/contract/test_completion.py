@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -12,6 +13,7 @@ from mcp_bridge import Context, mcp_prompt, mcp_resource
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support.serving import messages, set_tool
 
 
 @mcp_prompt
@@ -180,3 +182,75 @@ def test_failing_completer_has_a_reference(settings: Any, client: CheckedClient)
 def test_completer_of_an_unknown_parameter_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"complete\('no'\)"):
         review.complete("no")
+
+
+def test_completion_needs_the_scopes_of_the_feature(settings: Any, user: User) -> None:
+    settings.MCP_BRIDGE = {
+        "AUTHORIZATION_SERVERS": ["https://auth.example.com"],
+        "RESOURCE": "https://testserver/mcp",
+    }
+
+    @mcp_prompt(scopes="secrets:read")
+    def secret(kind: Literal["a"]) -> str:
+        """Say a secret."""
+        return kind
+
+    serve(settings, secret)
+    client = CheckedClient()
+    client.http.force_authenticate(user, SimpleNamespace(scope="other", scopes="other"))
+    with pytest.raises(MCPError) as caught:
+        completed(client, {"type": "ref/prompt", "name": "secret"}, "kind", "")
+    assert caught.value.error["code"] == 403
+
+
+def test_rates_by_name_hold_for_completion(settings: Any, modern: CheckedClient) -> None:
+    @mcp_prompt(throttle="slow")
+    def slowed(kind: Literal["b"]) -> str:
+        """Say it."""
+        return kind
+
+    settings.MCP_BRIDGE = {"THROTTLE_RATES": {"slowed": "1/min"}}
+    serve(settings, slowed)
+    ref = {"type": "ref/prompt", "name": "slowed"}
+    completed(modern, ref, "kind", "")
+    with pytest.raises(MCPError, match="Too many completions"):
+        completed(modern, ref, "kind", "")
+
+
+@pytest.mark.parametrize(
+    ("completer", "error"),
+    [
+        (lambda self, value: [], "and not self"),
+        (lambda: [], "takes the beginning of the value first"),
+    ],
+)
+def test_unusable_completer_is_an_error(settings: Any, completer: Any, error: str) -> None:
+    @mcp_prompt
+    def prompt(kind: str) -> str:
+        """Say it."""
+        return kind
+
+    prompt.complete("kind")(completer)
+    serve(settings, prompt, review)
+    (message,) = messages("mcp_bridge.E006")
+    assert error in message
+
+
+def test_hidden_features_take_as_many_queries(settings: Any, user: User) -> None:
+    @mcp_prompt
+    def grouped(kind: Literal["a"]) -> str:
+        """Say it."""
+        return kind
+
+    serve(settings, grouped, review)
+    set_tool("grouped", kind="prompt", restricted=True)
+    client, counts = CheckedClient(user=user), set()
+    completed(client, PROMPT, "tone", "")
+    for name in ("grouped", "nothing"):
+        with (
+            CaptureQueriesContext(connection) as captured,
+            pytest.raises(MCPError, match="Unknown prompt"),
+        ):
+            completed(client, {"type": "ref/prompt", "name": name}, "kind", "")
+        counts.add(len([each for each in captured if "auth_" in each["sql"]]))
+    assert len(counts) == 1

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import datetime
+import json
+from io import StringIO
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from django.core.management import call_command
+from pydantic import Field, SecretStr
 
 from mcp_bridge import mcp_prompt, mcp_tool
+from mcp_bridge.admin.tool_calls import call
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.protocol import TextContent
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol import CallToolResult, TextContent
 from mcp_bridge.protocol.content import ImageContent, PromptMessage
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPError
@@ -162,3 +167,65 @@ def test_unusable_template_is_an_error(settings: Any, modern: CheckedClient, nam
     assert [each.name for each in registry.snapshot] == ["review"]
     (message,) = [each for each in registry.discovered.messages if each.id == "mcp_bridge.E006"]
     assert f"its template {name!r} cannot be loaded" in message.msg
+
+
+@pytest.mark.parametrize("way", ["call", "result", "returned"])
+def test_result_of_an_interceptor_becomes_messages(
+    settings: Any, client: CheckedClient, way: str
+) -> None:
+    @mcp_prompt
+    def plain() -> Any:
+        """Say it."""
+        return CallToolResult(content=[TextContent("a")]) if way == "returned" else "a"
+
+    if way != "returned":
+        settings.MCP_BRIDGE = {"INTERCEPTORS": [f"{__name__}.{way.title()}"]}
+    serve(settings, plain)
+    (message,) = client.get_prompt("plain")
+    assert (message["role"], message["content"]["type"]) == ("user", "text")
+    assert message["content"]["text"] == ("a" if way == "returned" else "changed")
+
+
+class Call:
+    def call(self, call: Any) -> Any:
+        return CallToolResult(content=[TextContent("changed")])
+        yield call
+
+
+class Result:
+    def result(self, call: Any, result: CallToolResult) -> CallToolResult:
+        return CallToolResult(content=[TextContent("changed")])
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_admin_and_command_send_texts(user: Any, settings: Any, rf: Any, confirm: bool) -> None:
+    @mcp_prompt(confirm=confirm)
+    def numbered(number: int, words: list[str]) -> str:
+        """Say it."""
+        return f"{number + 1} {words}"
+
+    serve(settings, numbered)
+    request = rf.post("/admin/")
+    request.user = user
+    sent = {"number": 1, "words": ["a"]}
+    outcome = call("prompt:numbered", sent, request, confirmed=True)
+    assert outcome.result is not None, outcome.refusal
+    assert outcome.result["content"][0]["content"]["text"] == "2 ['a']"
+    if not confirm:
+        out = StringIO()
+        written = json.dumps(sent)
+        call_command("mcp_call", "prompt:numbered", written, user=user.username, stdout=out)
+        assert "2 ['a']" in out.getvalue()
+
+
+def test_secrets_of_hidden_prompts_are_redacted(settings: Any, user: Any) -> None:
+    @mcp_prompt(permissions="auth.view_user")
+    def login(code: SecretStr) -> str:
+        """Log in."""
+        return "x"
+
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    serve(settings, login, review)
+    with pytest.raises(MCPError, match="Unknown prompt"):
+        CheckedClient(user=user).get_prompt("login", code="hunter2")
+    assert "hunter2" not in ToolCallRecord.objects.get().arguments

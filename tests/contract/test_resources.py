@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import datetime
 import enum
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.http import Http404
+from pydantic import SecretStr
 
 from mcp_bridge import mcp_resource
+from mcp_bridge.features.resources import Resource, overlapping
+from mcp_bridge.features.uris import UriTemplate
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.protocol import TextContent
+from mcp_bridge.protocol import CallToolResult, TextContent
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -52,6 +58,24 @@ def file(path: str) -> Any:
 def raw() -> bytes:
     """Return bytes."""
     return b"\x00\xff"
+
+
+def counted(work: Callable[[], object]) -> int:
+    """Return how many lines of Python and calls of C functions a function takes."""
+    events = 0
+
+    def trace(frame: Any, event: str, given: Any) -> Any:
+        nonlocal events
+        events += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return events
 
 
 RESOURCES = article, latest, page, file, raw
@@ -218,13 +242,89 @@ def test_resource_may_be_a_tool_as_well(settings: Any, client: CheckedClient) ->
 
 
 def test_overlapping_templates_are_not_served(settings: Any, client: CheckedClient) -> None:
-    @mcp_resource("articles://{year}-{month}")
-    def by_month(year: int, month: int) -> str:
-        """Return a month."""
+    @mcp_resource("articles://a-{rest}")
+    def by_month(rest: str) -> str:
+        """Return what begins so."""
         return ""
 
     serve(settings, article, by_month, latest)
     assert [each.name for each in registry.snapshot] == ["latest"]
     (message,) = [each for each in registry.discovered.messages if each.id == "mcp_bridge.E028"]
     assert "articles://{slug}" in message.msg
-    assert "articles://{year}-{month}" in message.msg
+    assert "articles://a-{rest}" in message.msg
+
+
+def test_text_that_is_not_json_is_plain(settings: Any, client: CheckedClient) -> None:
+    @mcp_resource("days://{kind}")
+    def value(kind: str) -> Any:
+        """Return a value."""
+        values = {"day": datetime.date(2026, 1, 2), "section": Section.ARTS, "list": ["a"]}
+        return values.get(kind, [TextContent("text")])
+
+    serve(settings, value)
+    for kind, text, media in (
+        ("day", "2026-01-02", "text/plain"),
+        ("section", "arts", "text/plain"),
+        ("list", '["a"]', "application/json"),
+        ("blocks", "text", "text/plain"),
+    ):
+        (contents,) = client.read_resource(f"days://{kind}")
+        assert (contents["text"], contents["mimeType"]) == (text, media)
+
+
+def test_error_result_is_an_error(settings: Any, client: CheckedClient) -> None:
+    @mcp_resource("failed://one")
+    def failed() -> CallToolResult:
+        """Fail."""
+        return CallToolResult.error("The press has stopped.")
+
+    serve(settings, failed)
+    with pytest.raises(MCPError, match=r"^The press has stopped. \(-32603\)$"):
+        client.read_resource("failed://one")
+    assert ToolCallRecord.objects.latest("pk").outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    "uri", ["a://{x}-{y}", "a://{x}.{y}", "a://{x}{y}", "a://%41{x}", "a://{x}%2F"]
+)
+def test_templates_that_match_in_two_ways_are_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match="mcp_resource"):
+        mcp_resource(uri)
+
+
+@pytest.mark.parametrize("text", ["-" * 2000, "a/" * 1000, "%41" * 600, "a" * 1990 + "/"])
+def test_matching_takes_few_steps(text: str) -> None:
+    template = UriTemplate("n://{a}/{b}/x{c}/{+d}")
+    steps = counted(lambda: template.match(f"n://{text}#"))
+    assert steps < 200
+
+
+def test_many_templates_are_compared_quickly(settings: Any) -> None:
+    resources = [
+        Resource(
+            name=f"r{number}", description="", uri=UriTemplate(f"r{number}://long/{{a}}/{{b}}")
+        )
+        for number in range(300)
+    ]
+    assert counted(lambda: [*overlapping(resources)]) < 20 * 300 * 300
+
+
+def test_uris_are_not_recorded(settings: Any, user: User) -> None:
+    @mcp_resource("reset://{token}", permissions="auth.view_user")
+    def reset(token: SecretStr) -> str:
+        """Return a secret."""
+        return "x"
+
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    serve(settings, reset, article)
+    client = CheckedClient(user=user)
+    for uri in ("reset://hunter2", "reset://hunter2/..", "other://hunter2"):
+        with pytest.raises(MCPError, match="Resource not found"):
+            client.read_resource(uri)
+    rows = ToolCallRecord.objects.order_by("pk")
+    assert [(each.tool, each.kind, each.error_code) for each in rows] == [
+        ("reset", "resource", "forbidden"),
+        ("reset://…", "resource", "unknown_tool"),
+        ("other://…", "resource", "unknown_tool"),
+    ]
+    assert all("hunter2" not in each.arguments for each in rows)

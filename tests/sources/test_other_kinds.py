@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -134,6 +135,8 @@ def test_parameter_that_the_uri_lacks_is_an_error(app: MakeApp) -> None:
         (lambda f: mcp_resource("nowhere")(f), "is not a URI such as"),
         (lambda f: mcp_resource("a://{value}", color=1)(f), r"mcp_resource\(\): unknown option"),
         (lambda f: mcp_resource("a://{value}", ttl=-1)(f), r"mcp_resource\(ttl=-1\)"),
+        (lambda f: mcp_resource("a://{value}", ttl=math.inf)(f), r"mcp_resource\(ttl=inf\)"),
+        (lambda f: mcp_resource("a://{value}", ttl=True)(f), r"mcp_resource\(ttl=True\)"),
         (lambda f: mcp_prompt(template=1)(f), r"mcp_prompt\(template=1\)"),
         (lambda f: mcp_prompt(mcp_resource("a://{value}")(f)), "has a mark of another kind"),
     ],
