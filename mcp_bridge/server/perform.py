@@ -113,7 +113,7 @@ def call_labelled(endpoint: Any, label: str, arguments: JSONObject, context: Con
     """
     kind, name = key_of(label)
     feature = endpoint.snapshot.by_label.get(label)
-    if feature is not None:
+    if feature is not None and isinstance(arguments, dict):
         arguments = feature.as_sent(arguments)
         name = feature.uri.expand(arguments) if kind == "resource" else name
     inner = context.of_inner_call()
