@@ -5,8 +5,16 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import REVISIONS, CallToolResult, ContentBlock, TextContent
-from mcp_bridge.protocol.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink
+from mcp_bridge.protocol import LATEST, REVISIONS, CallToolResult, ContentBlock, TextContent
+from mcp_bridge.protocol.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    OtherContent,
+    PromptMessage,
+    ResourceLink,
+)
+from mcp_bridge.protocol.revisions import LATEST_LEGACY
 
 MORE: Any = {"annotations": {"audience": ["user"]}, "meta": {"example.com/a": 1}}
 SENT = {"annotations": {"audience": ["user"]}, "_meta": {"example.com/a": 1}}
@@ -133,3 +141,50 @@ def test_error_has_its_text_and_its_meta() -> None:
         {"a": 1},
     )
     assert CallToolResult.error("x").meta == {}
+
+
+def test_members_of_another_server_are_sent() -> None:
+    assert json.loads(TextContent("a", others={"more": [1]}).to_json()) == {
+        "type": "text",
+        "text": "a",
+        "more": [1],
+    }
+    given = {"type": "odd", "a": {"b": 1}}
+    block = OtherContent(given)
+    assert (json.loads(block.to_json()), block.members(), block.type) == (given, given, "odd")
+    result = CallToolResult(content=[TextContent("a")], others={"more": 1, "x": "y"})
+    sent = json.loads(result.to_json(LATEST))
+    assert (sent["more"], sent["x"]) == (1, "y")
+
+
+def test_members_of_a_block_are_those_of_its_kind() -> None:
+    block = TextContent("a", annotations={"a": 1}, meta={"b": 1}, others={"c": 1})
+    assert block.members() == {"text": "a"}
+
+
+@pytest.mark.parametrize("structured", [b"5", b"[1]", b"null"])
+def test_foreign_structure_may_be_any_json_in_modern_revisions(structured: bytes) -> None:
+    result = CallToolResult(structured=structured, is_foreign=True)
+    sent = json.loads(result.to_json(LATEST))
+    assert sent["structuredContent"] == json.loads(structured)
+    assert "structuredContent" not in json.loads(result.to_json(LATEST_LEGACY))
+    with pytest.raises(ValueError, match="must be a JSON object"):
+        CallToolResult(structured=structured).to_json(LATEST)
+
+
+def test_prompt_message_has_a_role_and_one_block() -> None:
+    for block in ("Hi", TextContent("Hi")):
+        message = PromptMessage(block, role="assistant")
+        content = {"type": "text", "text": "Hi"}
+        assert json.loads(message.to_json()) == {"role": "assistant", "content": content}
+        assert message.type == "text"
+    assert json.loads(PromptMessage("Hi").to_json())["role"] == "user"
+    with pytest.raises(ValueError, match="not 'system'"):
+        PromptMessage("Hi", role="system")
+
+
+def test_prompt_message_keeps_its_role_at_every_revision() -> None:
+    sound = PromptMessage(AudioContent(b"a", "audio/wav"), role="assistant")
+    oldest = REVISIONS["2024-11-05"]
+    (sent,) = json.loads(CallToolResult(content=[sound]).to_json(oldest))["content"]
+    assert (sent["role"], sent["content"]["type"]) == ("assistant", "text")

@@ -31,7 +31,7 @@ from mcp_bridge.protocol.errors import (
     UnavailableError,
 )
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from mcp_bridge.protocol.revisions import Revision
+from mcp_bridge.protocol.revisions import LATEST_LEGACY, UNDECLARED, Revision
 from tests.support.calling import replied
 
 MODERN = {"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}}
@@ -266,3 +266,40 @@ def test_every_error_has_a_permitted_code() -> None:
 def test_missing_capabilities_are_an_object() -> None:
     error = MissingRequiredClientCapabilityError("elicitation", "sampling")
     assert error.data == {"requiredCapabilities": {"elicitation": {}, "sampling": {}}}
+
+
+@pytest.mark.parametrize("params", [{"a": 1}, None, "text", []])
+def test_params_of_a_notification_are_an_object(params: object) -> None:
+    seen: list[Request] = []
+    body = {"jsonrpc": "2.0", "method": "notifications/x", "params": params}
+    assert reply_to(body, lambda request: seen.append(request) or {}).body is None
+    assert [each.params for each in seen] == [params if params == {"a": 1} else {}]
+
+
+@pytest.mark.parametrize("assumed", [UNDECLARED, LATEST_LEGACY])
+def test_message_without_a_header_has_the_assumed_revision(assumed: Revision) -> None:
+    seen: list[Revision] = []
+    found = replied(
+        json.dumps(message()).encode(),
+        lambda request: seen.append(request.revision) or {},
+        assumed=assumed,
+    )
+    assert (found.status, seen) == (HTTPStatus.OK, [assumed])
+    batch = json.dumps([message()]).encode()
+    status = replied(batch, lambda request: {}, assumed=assumed).status
+    assert (status == HTTPStatus.OK) is assumed.batches
+
+
+def test_response_in_a_batch_does_not_end_it() -> None:
+    body = [{"jsonrpc": "2.0", "id": 5, "result": {}}, message(6)]
+    reply = replied(json.dumps(body).encode(), lambda request: {"a": 1}, assumed=UNDECLARED)
+    assert reply.body is not None
+    assert [each["id"] for each in json.loads(reply.body)] == [6]
+
+
+def test_own_meta_of_a_result_is_sent_beside_the_server() -> None:
+    body = json.dumps(message(**MODERN)).encode()
+    reply = replied(body, lambda request: {"_meta": {"a": 1}}, server_info={"name": "n"})
+    assert reply.body is not None
+    sent = json.loads(reply.body)["result"]["_meta"]
+    assert sent == {"a": 1, "io.modelcontextprotocol/serverInfo": {"name": "n"}}
