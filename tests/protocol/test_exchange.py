@@ -297,7 +297,7 @@ def test_response_in_a_batch_does_not_end_it() -> None:
     assert [each["id"] for each in json.loads(reply.body)] == [6]
 
 
-def test_own_meta_of_a_result_is_sent_beside_the_server() -> None:
+def test_meta_of_a_result_is_sent_as_well() -> None:
     body = json.dumps(message(**MODERN)).encode()
     reply = replied(body, lambda request: {"_meta": {"a": 1}}, server_info={"name": "n"})
     assert reply.body is not None
