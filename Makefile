@@ -6,7 +6,7 @@ ARGS ?=
 # What counts all connections to the database, those of other tests too.
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
-SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py audit.py audit_refusals.py throttling.py permission_matrix.py) \
+SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py audit.py audit_refusals.py throttling.py permission_matrix.py prompts.py resources.py completion.py) \
 	tests/protocol $(addprefix tests/records/test_,redaction.py hidden_texts.py errors_on_record.py) \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \

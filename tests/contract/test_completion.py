@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -13,6 +12,7 @@ from mcp_bridge import Context, mcp_prompt, mcp_resource
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from mcp_bridge.tokens.models import Token
 from tests.support.serving import messages, set_tool
 
 
@@ -187,7 +187,8 @@ def test_completer_of_an_unknown_parameter_is_an_error() -> None:
 def test_completion_needs_the_scopes_of_the_feature(settings: Any, user: User) -> None:
     settings.MCP_BRIDGE = {
         "AUTHORIZATION_SERVERS": ["https://auth.example.com"],
-        "RESOURCE": "https://testserver/mcp",
+        "RESOURCE": "https://example.com/mcp",
+        "SCOPES": {"secrets:read": "Read secrets", "other": "Do other things"},
     }
 
     @mcp_prompt(scopes="secrets:read")
@@ -196,11 +197,15 @@ def test_completion_needs_the_scopes_of_the_feature(settings: Any, user: User) -
         return kind
 
     serve(settings, secret)
-    client = CheckedClient()
-    client.http.force_authenticate(user, SimpleNamespace(scope="other", scopes="other"))
-    with pytest.raises(MCPError) as caught:
-        completed(client, {"type": "ref/prompt", "name": "secret"}, "kind", "")
-    assert caught.value.error["code"] == 403
+    ref = {"type": "ref/prompt", "name": "secret"}
+    for scope in ("secrets:read", "other"):
+        _, token = Token.objects.issue(user=user, name="Laptop", scopes=[scope])
+        client = CheckedClient(token=token)
+        if scope == "other":
+            with pytest.raises(MCPError):
+                completed(client, ref, "kind", "")
+        else:
+            assert completed(client, ref, "kind", "")["values"] == ["a"]
 
 
 def test_rates_by_name_hold_for_completion(settings: Any, modern: CheckedClient) -> None:
