@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.hostile.cases import Theme
 from tests.hostile.drafts import LEGACY, MODERN, header, method
-from tests.hostile.wanted import MISMATCH, Answered, Either, Refused
+from tests.hostile.wanted import MISMATCH, PARAMS, Answered, Either, Refused
 
 NOT_FOUND = {
     MODERN: Refused(-32601, status=404, message="Method not found: .{0,65}"),
@@ -20,12 +20,26 @@ THEME.add(
             *("", "tools", "tools/", "/tools/call", "tools.call", "tools/Call", "TOOLS/CALL"),
             *("echo", "add", "system.listMethods", "system.multicall", "rpc.discover", "__init__"),
             *("handle", "methods", "self.handle", "../tools/call", "tools/call/../list", "*"),
-            *("prompts/list", "prompts/get", "resources/list", "resources/read", "roots/list"),
-            *("resources/templates/list", "resources/subscribe", "completion/complete"),
-            *("logging/setLevel", "sampling/createMessage", "elicitation/create", "tasks/get"),
+            *("roots/list", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"),
+            *("sampling/createMessage", "elicitation/create", "tasks/get"),
             *("tasks/list", "notifications/initialized", "x" * 3000),
             *("tools/call?x=1", "tools/call#x", "<script>", "%00", "' OR 1=1 --", "null", "1"),
         )
+    },
+)
+# Only one of the sites has resources and prompts.
+THEME.add(
+    {era: Either((NOT_FOUND[era], Answered(runs=0))) for era in NOT_FOUND},
+    {
+        f"{name} of sites with and without them": method(name)
+        for name in ("resources/list", "resources/templates/list", "prompts/list")
+    },
+)
+THEME.add(
+    {era: Either((NOT_FOUND[era], PARAMS)) for era in NOT_FOUND},
+    {
+        f"{name} of nothing": method(name)
+        for name in ("resources/read", "prompts/get", "completion/complete")
     },
 )
 THEME.add(
