@@ -181,7 +181,7 @@ def of_calls(url: str) -> Iterator[str]:
     from mcp_bridge.registry.registry import registry
     from mcp_bridge.remote.client import Client, Exchange
 
-    client = Client(Outbound(url, timeout=60, max_bytes=10**6), {})
+    client = Client(Outbound(url, timeout=60, max_bytes=10**6), {}, max_event_bytes=10**6)
     tool = registry.discovered.tools["sums_add"]
     whole = asker("tools/call", name="sums_add", arguments=ARGUMENTS)
     context = Context(user=User.objects.get(username="ada"))
