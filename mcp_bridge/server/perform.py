@@ -59,12 +59,8 @@ class Call:
 
 # A step raises CallRefused or ProtocolError to refuse a call, and awaits a thread if it blocks.
 Step: TypeAlias = Callable[[Call, Feature], Awaitable[None]]
-# The methods that are calls: the kind of what they call, and the parameter that names it.
-_CALLS: Final = {
-    "tools/call": ("tool", "name"),
-    "resources/read": ("resource", "uri"),
-    "prompts/get": ("prompt", "name"),
-}
+# The methods that are calls, with the kind of what they call.
+_CALLS: Final = {"tools/call": "tool", "resources/read": "resource", "prompts/get": "prompt"}
 _UNKNOWN: Final[dict[str, type[protocol.errors.UnknownFeatureError]]] = {
     "resource": protocol.errors.ResourceNotFoundError,
     "prompt": protocol.errors.UnknownPromptError,
@@ -80,7 +76,7 @@ async def intercept_request(request: Request, context: Context) -> None:
     except ProtocolError as error:
         if request.method in _CALLS:
             await places.in_thread()
-            kind, by = _CALLS[request.method]
+            kind, by = _CALLS[request.method], protocol.requests.NAMED_BY[request.method]
             named = request.params.get(by), request.params.get("arguments")
             recorder.refuse(error.refusal, *named, context, kind=kind, error=error)
         raise
@@ -88,7 +84,7 @@ async def intercept_request(request: Request, context: Context) -> None:
 
 async def call_feature(endpoint: Any, request: Request, context: Context) -> CallResult:
     """Call the tool, read the resource or get the prompt that a request names."""
-    kind, by = _CALLS[request.method]
+    kind, by = _CALLS[request.method], protocol.requests.NAMED_BY[request.method]
     params = request.params
     name, arguments = params.get(by), params.get("arguments")
     call = Call(name, arguments, context, endpoint=endpoint, kind=kind, request=request)

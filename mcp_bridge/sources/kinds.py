@@ -23,7 +23,7 @@ from mcp_bridge.features.prompts import Prompt
 from mcp_bridge.features.resources import Resource
 from mcp_bridge.features.uris import UriTemplate
 from mcp_bridge.protocol import CallToolResult, ContentBlock, TextContent
-from mcp_bridge.protocol.content import EmbeddedResource, PromptMessage, ResourceLink
+from mcp_bridge.protocol.content import EmbeddedResource, PromptMessage
 from mcp_bridge.protocol.errors import ResourceNotFoundError
 from mcp_bridge.schemas import Outputs, Signature
 from mcp_bridge.schemas.signatures import MISSING
@@ -42,9 +42,9 @@ def features_of(tool: Tool) -> list[Feature]:
     options = tool.options
     if isinstance(options, ResourceOptions):
         resource = _resource(tool, options)
-        return [resource, replace(tool, annotations={"readOnlyHint": True, **tool.annotations})][
-            : 1 + options.expose_as_tool
-        ]
+        if not options.expose_as_tool:
+            return [resource]
+        return [resource, replace(tool, annotations={"readOnlyHint": True, **tool.annotations})]
     if isinstance(options, PromptOptions):
         return [_prompt(tool, options)]
     return [tool]
@@ -139,7 +139,7 @@ def _contents(block: ContentBlock, given: str, usual: str) -> EmbeddedResource:
     if isinstance(block, EmbeddedResource):
         return EmbeddedResource("", block.contents, given or block.mime_type)
     data, kind = getattr(block, "data", None), getattr(block, "mime_type", None)
-    if data is None or isinstance(block, ResourceLink):
+    if data is None:
         raise ValueError(f"a {type(block).__name__} is not the contents of a resource")
     return EmbeddedResource("", data, given or kind)
 

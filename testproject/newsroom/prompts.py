@@ -26,7 +26,7 @@ def slugs(value: str, context: Context) -> QuerySet[Article, str]:
 
 @mcp_toolset(prefix="", permissions="newsroom.view_article", scopes="news:read")
 class Reading:
-    """What the caller may read of the paper."""
+    """Resources and prompts about the articles that the caller may read."""
 
     def __init__(self, context: Context) -> None:
         self.articles = Article.objects.visible_to(context.user)
