@@ -187,6 +187,11 @@ class Conf:
         return {"name": "django-mcp-bridge", "version": mcp_bridge.__version__, **self.SERVER_INFO}
 
     @cached_property
+    def has_translated_info(self) -> bool:
+        """Whether a value of SERVER_INFO depends on the active language."""
+        return any(isinstance(each, Promise) for each in self.server_info.values())
+
+    @property
     def server_title(self) -> str:
         """The server's name for people."""
         return str(self.server_info.get("title") or self.server_info["name"])

@@ -19,6 +19,7 @@ import threading
 from asyncio import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from itertools import repeat
 from threading import Lock
 from types import coroutine
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -96,7 +97,7 @@ def never_blocks(function: F) -> F:
 
 def may_block(*functions: object) -> bool:
     """Return whether a function lacks the ``never_blocks`` mark, as functions of a site do."""
-    return any(not hasattr(each, "never_blocks") for each in functions)
+    return not all(map(hasattr, functions, repeat("never_blocks")))
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:

@@ -102,14 +102,12 @@ class MCPServer(Endpoint):
         self.policy = policy or imported(conf.ACCESS_POLICY)()
         self.instructions = conf.INSTRUCTIONS
         self.server_info = conf.server_info
-        for value in self.server_info.values():
-            if isinstance(value, Promise):
-                # Translated to the language of the request.
-                self.server_info = {
-                    name: str(each) if isinstance(each, Promise) else each
-                    for name, each in conf.server_info.items()
-                }
-                break
+        if conf.has_translated_info:
+            # In the language of the request.
+            self.server_info = {
+                name: str(each) if isinstance(each, Promise) else each
+                for name, each in conf.server_info.items()
+            }
 
     @property
     def has_streams(self) -> bool:
