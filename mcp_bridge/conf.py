@@ -151,6 +151,7 @@ class Conf:
     REQUIRE_AUDIENCE: bool = _key(True)
     ALLOW_ANONYMOUS: bool | None = _key(None)
     REST: bool = _key(True)
+    LEGACY_ASK: Annotated[float, Gt(0)] | Literal[False] = _key(False)
     DISCOVERY_PERMISSION: Annotated[str, MinLen(1)] | None = _key(None)
     ACCESS_POLICY: str = _key("mcp_bridge.access.AccessPolicy")
     NEW_TOOLS: Literal["enabled", "disabled"] = _key("enabled")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -179,9 +180,13 @@ class MCPView(BridgeView):
         known = server
         # Whether it has streams is seldom asked.
         known.request = request if self.has_streams else None
+        session = None
+        if conf.LEGACY_ASK:
+            await places.in_thread()
+            session = http.session_of(request)
         # Most requests do not ask for notifications, and are not streamed.
         is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
-        is_asked = is_asked or self.always_notifies
+        is_asked = is_asked or self.always_notifies or (session is not None and session.is_known)
         stream = http.stream_for(request, self.view_is_async) if is_asked else None
         if stream is not None:
             stream.readmit = partial(self.readmit, request)
@@ -193,20 +198,40 @@ class MCPView(BridgeView):
             context = self.get_context(request, message)
             if stream is not None and message.number is None:
                 vars(context)["stream"] = stream
-            return await known.handle(message, context)
+            if session is None or message.revision.modern:
+                return await known.handle(message, context)
+            if message.method != "initialize":
+                session.join(context)
+                return await known.handle(message, context)
+            result = await known.handle(message, context)
+            session.begin(message, known.asked_capabilities)
+            return result
 
         headers, info = http.headers_of(request.META), server.server_info
-        work = answer(body, handle, headers=headers, server_info=info)
-        if stream is None:
-            return await work
-        return await stream.answer(work, getattr(request, "mcp_slot", None))
+        take = None if session is None else session.take
+        work = answer(body, handle, headers=headers, server_info=info, take=take)
+        if stream is not None:
+            work = stream.answer(work, getattr(request, "mcp_slot", None))
+        reply = await work
+        return reply if session is None else session.add_to(reply)
 
     def http_method_not_allowed(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponse | Awaitable[HttpResponse]:
         if self.toolset is not None:
             setattr(request, TOOLSET, self.toolset)
-        return sync_to_async(self.explain)(request) if self.view_is_async else self.explain(request)
+        is_end = request.method == "DELETE" and conf.LEGACY_ASK
+        function = self.end_session if is_end else self.explain
+        return sync_to_async(function)(request) if self.view_is_async else function(request)
+
+    def end_session(self, request: HttpRequest) -> HttpResponse:
+        """End the session of a legacy client (MCP 2025-11-25, "Session management")."""
+        try:
+            self.admit(request)
+            http.session_of(request).end()
+        except Exception as exception:
+            return http.respond(refuse(exception))
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
     def explain(self, request: HttpRequest) -> HttpResponse:
         """Return the page of the endpoint for a browser's GET, and 405 for any other request."""
@@ -224,6 +249,8 @@ class MCPView(BridgeView):
         )
         text = f"This MCP endpoint accepts only POST. A client that was refused with 401 {how}\n"
         methods = [name.upper() for name in self.http_method_names]
+        if conf.LEGACY_ASK:
+            methods.append("DELETE")
         return HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
 
     @places.never_blocks

@@ -42,27 +42,27 @@ ROOMS: dict[str, int] = {
     "access": 764,
     "admin": 2_715,
     "calls": 1_142,
-    "checks": 751,
-    "concurrency": 311,
+    "checks": 759,
+    "concurrency": 319,
     "confirmation": 528,
     "ext": 2_487,
     "features": 769,
-    "management": 1_324,
+    "management": 1_334,
     "models": 352,
     "oauth": 1_116,
     "outbound": 347,
-    "protocol": 964,
+    "protocol": 971,
     "records": 973,
     "registry": 952,
     "remote": 2_414,
     "schemas": 2_927,
-    "server": 998,
+    "server": 1_012,
     "sources": 3_200,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
-    "top": 714,
-    "transports": 767,
+    "top": 740,
+    "transports": 914,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -79,8 +79,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 38_735
-MOST_LINES_OF_CORE = 35_379
+MOST_LINES = 39_035
+MOST_LINES_OF_CORE = 35_679
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

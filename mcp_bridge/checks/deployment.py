@@ -245,6 +245,14 @@ def _counting() -> Messages:
             f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is enough.",
             id="mcp_bridge.W098",
         )
+    if conf.LEGACY_ASK and kind.endswith(_PRIVATE_CACHES):
+        yield checks.Warning(
+            f"LEGACY_ASK is set, but the default cache is {kind.rpartition('.')[2]}: a reply that "
+            "another worker receives never reaches its call.",
+            hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
+            f"({DOCUMENTATION}access/elicitation/#earlier-revisions).",
+            id="mcp_bridge.W093",
+        )
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)
     except Exception as exception:

@@ -178,14 +178,15 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
     try:
         return await alternate(work, slot)
     finally:
-        if slot.slots is not None and not slot.is_free:
-            try:
-                if slot.slots.locked():
-                    # Django closes them once the response is sent, which may be long after, or
-                    # keeps them for CONN_MAX_AGE.
-                    await sync_to_async(close_connections)()
-            finally:
-                slot.free()
+        try:
+            if slot.others_wait and not (slot.is_free and slot.batch is None):
+                # Django closes them once the response is sent, which may be long after, or keeps
+                # them for CONN_MAX_AGE.
+                await sync_to_async(close_connections)()
+        finally:
+            if slot.batch is not None:
+                slot.batch.free()
+            slot.free()
 
 
 async def shield_from_cancellation(work: Awaitable[T]) -> T:
@@ -324,7 +325,14 @@ class RequestSlot:
     def __init__(self) -> None:
         self.slots: asyncio.Semaphore | None = None
         self.is_free = False
+        # The slot of a batch, whose calls count as one to others: freed with the request.
+        self.batch: CallSlot | None = None
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether all slots were taken, this one among them or not."""
+        return self.slots is not None and self.slots.locked()
 
     async def take(self) -> None:
         """
@@ -372,13 +380,16 @@ class CallSlot:
                 raise BusyError(text, 1)
             _running[caller] = count + 1
             _all += 1
-        self._caller = caller
+        self._caller, self._request = caller, request
         if request is not None:
             request.free()
 
     def free(self) -> None:
-        """Free the slot, once."""
+        """Free the slot, once; if requests wait, close the connections of this thread before."""
         global _all
+        request = self._request
+        if request is not None and request.others_wait and _get_running_loop() is None:
+            close_connections()
         with _lock:
             _all -= 1
             left = _running[self._caller] - 1

@@ -135,7 +135,7 @@ def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
     box = {"type": "boolean", "title": gettext("Yes, run %(tool)s") % values, "default": False}
     schema = {"type": "object", "properties": {CONFIRM: box}, "required": [CONFIRM]}
     form = FormElicitRequest(message % values, schema)
-    declared = context.client.capabilities if context.revision.input_required else {}
+    declared = context.client.capabilities
     if conf.FOUR_EYES or len(text) > MAX_FORM or not form.is_declared(declared):
         raise hold(call, text)
     return _question(call, {CONFIRM: form}, context.tool_state, confirming=True)
@@ -150,9 +150,9 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
     that clients must not receive (check_form).
     """
     context, requests = call.context, required.requests
-    known = context.client.capabilities if context.revision.input_required else {}
+    known = context.client.capabilities
     missing = [each.capability for each in requests.values() if not each.is_declared(known)]
-    if missing or not context.revision.input_required:
+    if missing or not (known or context.revision.input_required):
         raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
     if call.round >= MAX_ROUNDS:
         raise ToolError(

@@ -21,6 +21,8 @@ class ProtocolError(Exception):
     http_status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
     # The error code in the record of a call refused with this error.
     refusal: ClassVar[str] = "invalid"
+    # Whether its HTTP status means the same to clients of every revision.
+    keeps_status: ClassVar[bool] = False
     # HTTP headers that the response must have.
     headers: Mapping[str, str] = MappingProxyType({})
     # The result to send instead if the reply cannot have its own HTTP status.
@@ -45,6 +47,16 @@ class ParseError(ProtocolError):
 
 class InvalidRequestError(ProtocolError):
     code = -32600
+
+
+class SessionNotFoundError(InvalidRequestError):
+    """A session that has ended, or is not the caller's (MCP 2025-11-25, "Session management")."""
+
+    http_status = HTTPStatus.NOT_FOUND
+    keeps_status = True
+
+    def __init__(self) -> None:
+        super().__init__("Session not found: send initialize to begin a new one.")
 
 
 class PayloadTooLargeError(InvalidRequestError):
@@ -130,7 +142,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
-        """Take names ("elicitation.url"), and the client's version if it cannot declare any."""
+        """Take names ("elicitation.url"), and why a legacy client lacks them."""
         named = " and ".join(capabilities)
         required: _Capabilities = {}
         for name in capabilities:
@@ -143,10 +155,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
         )
         if legacy is not None:
             who = "user" if set(required) == {"elicitation"} else "client"
-            text = (
-                f"This tool asks its {who} ({named}), which requires MCP 2026-07-28; "
-                f"this client uses MCP {legacy}."
-            )
+            text = f"This tool asks its {who} ({named}), which {legacy}."
         super().__init__(text, data={"requiredCapabilities": required})
 
 

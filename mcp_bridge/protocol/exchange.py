@@ -61,6 +61,7 @@ async def answer(
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
     assumed: Revision = UNDECLARED,
+    take: Callable[[object], Awaitable[None]] | None = None,
 ) -> Reply:
     """
     Return the reply to ``body``, a message or a batch of messages.
@@ -69,7 +70,7 @@ async def answer(
     any other exception is logged, and the client receives one sentence. ``headers`` is None on a
     transport without headers (MCP, "stdio"); ``assumed`` is the revision of a legacy message
     without a header. ``server_info`` is the server's Implementation, which is sent in the
-    ``_meta`` of each modern result.
+    ``_meta`` of each modern result. ``take`` receives a legacy client's responses, if it is asked.
     """
     replies = []
     try:
@@ -82,6 +83,8 @@ async def answer(
         try:
             request = requests.read_message(message, headers, assumed)
             if request is None:
+                if take is not None:
+                    await take(message)
                 replies.append(_NOTHING)
                 continue
             request.number = None if batch is None else number
@@ -140,7 +143,8 @@ def refuse(exception: Exception, request: Request | None = None) -> Reply:
         request_id = request.id
         # To a legacy client, 404 means that its session is gone, and 400 that the request was not
         # read. It reads a challenge or Retry-After only with the matching status.
-        keeps = request.revision.modern or not _WITH_STATUS.isdisjoint(error.headers)
+        keeps = request.revision.modern or error.keeps_status
+        keeps = keeps or not _WITH_STATUS.isdisjoint(error.headers)
         status = status if keeps else HTTPStatus.OK
         if request_id is None and status == HTTPStatus.OK:
             # The client of a notification reads nothing but the status.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,14 @@ from mcp_bridge.exceptions import (
 )
 from mcp_bridge.features import Context, Feature, Tool, ToolCall, key_of
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import Answers, CallToolResult, JSONObject, ProtocolError, Request
+from mcp_bridge.protocol import (
+    Answers,
+    CallToolResult,
+    InputRequiredResult,
+    JSONObject,
+    ProtocolError,
+    Request,
+)
 from mcp_bridge.records import recorder
 
 
@@ -89,7 +96,15 @@ async def call_feature(endpoint: Any, request: Request, context: Context) -> Cal
     name, arguments = params.get(by), params.get("arguments")
     call = Call(name, arguments, context, endpoint=endpoint, kind=kind, request=request)
     try:
-        return await perform(call)
+        result = await perform(call)
+        while isinstance(result, InputRequiredResult) and not request.revision.input_required:
+            # Asked on the stream, a legacy client leaves repeating the call to the server.
+            responses = await context.stream.ask(result.requests)
+            once = replace(context, scratch={})
+            answers = Answers(result.state, responses)
+            call = Call(name, arguments, once, None, answers, endpoint, kind, request, call.slot)
+            result = await perform(call)
+        return result
     finally:
         if call.slot is not None:
             call.slot.free()
@@ -236,7 +251,10 @@ async def find(call: Call) -> Feature:
             sent: Any = call.arguments or {}
             request.headers.check_parameters(tool.headers, sent)
         slot = getattr(context.request, "mcp_slot", None)
-        call.slot = places.CallSlot(policy.caller_of(context), slot)
+        if slot is not None and request.number is not None:
+            slot.batch = slot.batch or places.CallSlot(policy.caller_of(context), slot)
+        elif call.slot is None:
+            call.slot = places.CallSlot(policy.caller_of(context), slot)
         if context.stream is not None and request.progress_token is not None:
             context.stream.follow(request.progress_token)
         if request.revision.input_required and not _ANSWERS.isdisjoint(request.params):

@@ -91,6 +91,8 @@ class MCPServer(Endpoint):
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
+    # What legacy clients are asked for, if they declare it.
+    asked_capabilities: ClassVar[frozenset[str]] = frozenset({"elicitation"})
     # The request, if its view has streams.
     request: HttpRequest | None = None
     server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES

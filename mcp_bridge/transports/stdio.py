@@ -17,7 +17,9 @@ from mcp_bridge.concurrency import places
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import JSONObject, Request, Result, answer, errors, refuse
 from mcp_bridge.protocol.jsonrpc import RequestId
+from mcp_bridge.protocol.requests import NAMED_BY
 from mcp_bridge.protocol.revisions import UNDECLARED, negotiate
+from mcp_bridge.transports.sessions import Session
 from mcp_bridge.transports.streams import LoopStream
 
 # Calls that run at once, and messages that are kept while they wait for that.
@@ -48,15 +50,19 @@ class StdioServer:
     Answers the messages of one client until its input ends, or until the process gets SIGTERM.
 
     ``server_info`` is MCP's Implementation. The revision of a legacy ``initialize`` holds for the
-    messages that follow.
+    messages that follow. The calls of ``session`` can ask the client.
     """
 
     def __init__(
-        self, streams: tuple[BinaryIO, BinaryIO], handle: Handle, server_info: JSONObject
+        self,
+        streams: tuple[BinaryIO, BinaryIO],
+        handle: Handle,
+        server_info: JSONObject,
+        session: Session,
     ) -> None:
         self._input, self._output = streams
         self._handle_request = handle
-        self._server_info = server_info
+        self._server_info, self._session = server_info, session
         self._revision = UNDECLARED
         self._loop = asyncio.get_running_loop()
         self._calls = asyncio.Semaphore(MOST_CALLS)
@@ -75,6 +81,7 @@ class StdioServer:
         threading.Thread(target=self._write, daemon=True).start()
         try:
             await ended.wait()
+            self._session.has_ended = True
             while self._tasks:
                 await asyncio.wait(self._tasks)
         except asyncio.CancelledError:
@@ -128,7 +135,8 @@ class StdioServer:
             return
         stream, task = LoopStream(frame=bytes), asyncio.current_task()
         handle = partial(self._handle, stream=stream, task=task, begun=self._begun)
-        work = answer(line, handle, server_info=self._server_info, assumed=self._revision)
+        info, revision = self._server_info, self._revision
+        work = answer(line, handle, server_info=info, assumed=revision, take=self._session.take)
         reply = await stream.answer(work)
         if reply.events is None:
             await self._send(reply.body)
@@ -152,7 +160,7 @@ class StdioServer:
         begun.set()
         if request.id is None:
             return await self._notify(request)
-        if request.method != "tools/call":
+        if request.method not in NAMED_BY:
             return await self._handle_request(request, None)
         await places.on_loop()
         # A batch is answered as a whole.

@@ -12,7 +12,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -27,6 +27,7 @@ from mcp_bridge.concurrency import places
 from mcp_bridge.concurrency.threads import in_pool, release_thread, thread_of_request
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import JSONObject, Reply, Request, jsonrpc, refuse
+from mcp_bridge.protocol.input_requests import InputRequest
 from mcp_bridge.protocol.jsonrpc import RequestId
 
 MOST_A_SECOND: Final = 10
@@ -49,6 +50,8 @@ class Stream(ABC):
 
     # Admits the request once more, if that is possible.
     readmit: Callable[[Request], Any] | None = None
+    # Sends requests to a legacy client; returns the responses by key.
+    ask: Callable[[Mapping[str, InputRequest]], Awaitable[JSONObject]] | None = None
     # Headers of the response, beside those of any stream.
     headers: Mapping[str, str] = {}
 
@@ -240,6 +243,7 @@ class ThreadStream(Stream):
         if places.must_stay():
             self.end(await work)
         else:
+            self.is_read = True
             in_pool(partial(self._run, work))
         self._first = next(self, None)
         return self._begun()

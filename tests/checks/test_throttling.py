@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.throttling import UserRateThrottle
 
+from mcp_bridge.checks.deployment import check_service
 from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import found
 
@@ -104,3 +105,18 @@ def test_w022_redis_without_a_timeout(cache: Any, warned: bool, settings: Any) -
     assert [id for id, _ in said(settings, "5/min")] == ["W022"] * warned
     # Without a rate, the cache is not used.
     assert said(settings) == []
+
+
+@pytest.mark.django_db
+def test_w093_replies_in_a_private_cache(settings: Any, tmp_path: Any) -> None:
+    private = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    shared = {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": str(tmp_path),
+    }
+    for asks, cache, warned in ((60, private, True), (60, shared, False), (False, private, False)):
+        settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "LEGACY_ASK": asks}
+        settings.CACHES = {"default": cache}
+        messages = check_service(["default"])
+        ids = [message.id for message in messages]
+        assert ("mcp_bridge.W093" in ids) is warned

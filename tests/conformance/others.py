@@ -11,7 +11,8 @@ from typing import Any
 
 from modernrpc import RpcNamespace
 
-from mcp_bridge import Context, mcp_prompt, mcp_resource
+from mcp_bridge import Context, mcp_prompt, mcp_resource, mcp_tool
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.content import EmbeddedResource, ImageContent, PromptMessage
 from tests.conformance import media
 from tests.conformance.questions import answers, form
@@ -82,3 +83,39 @@ def test_input_required_result_prompt(context: Context) -> PromptMessage:
         context, user_context=form("What context should the prompt use?", "context")
     )
     return PromptMessage(f"Context: {answer['content']['context']}")
+
+
+def switch(kind: str, name: str) -> str:
+    """Enable or disable a feature, as an administrator does."""
+    setting, _ = ToolSetting.objects.get_or_create(kind=kind, name=name)
+    setting.enabled = not setting.enabled
+    setting.save()
+    return "switched"
+
+
+@others.register_procedure
+@mcp_tool(public=True)
+def test_trigger_tool_change() -> str:
+    """Change the list of tools."""
+    return switch("tool", "switched_tool")
+
+
+@others.register_procedure
+@mcp_tool(public=True)
+def test_trigger_prompt_change() -> str:
+    """Change the list of prompts."""
+    return switch("prompt", "switched_prompt")
+
+
+@others.register_procedure
+@mcp_tool(public=True, read_only=True)
+def switched_tool() -> str:
+    """Do nothing but come and go."""
+    return "There."
+
+
+@others.register_procedure
+@mcp_prompt(public=True)
+def switched_prompt() -> str:
+    """Say nothing but come and go."""
+    return "There."

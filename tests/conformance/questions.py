@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from modernrpc import RpcNamespace
@@ -115,3 +116,76 @@ def test_input_required_result_capabilities(context: Context) -> str:
         key: each for key, each in known.items() if each.is_declared(context.client.capabilities)
     }
     return f"{len(answers(context, **declared))} answers"
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_sampling(context: Context, prompt: str) -> str:
+    """Have the client's model answer."""
+    (answer,) = answers(context, sampled=sampling(prompt, 100))
+    return f"LLM response: {answer['content']['text']}"
+
+
+def completed(context: Context, message: str, properties: dict[str, Any]) -> str:
+    """Ask with a form, and name the answer."""
+    required = [name for name, each in properties.items() if "default" not in each]
+    schema = {"type": "object", "properties": properties, "required": required}
+    (answer,) = answers(context, asked=FormElicitRequest(message, schema))
+    content = json.dumps(answer.get("content", {}))
+    return f"Elicitation completed: action={answer['action']}, content={content}"
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_elicitation(context: Context, message: str) -> str:
+    """Ask for a name and an address."""
+    texts = {"username": "User's response", "email": "User's email address"}
+    properties = {name: {"type": "string", "description": each} for name, each in texts.items()}
+    return completed(context, message, properties)
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_elicitation_sep1034_defaults(context: Context) -> str:
+    """Ask with a form whose fields have defaults."""
+    return completed(
+        context,
+        "Please review your data",
+        {
+            "name": {"type": "string", "default": "John Doe"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 95.5},
+            "status": {
+                "type": "string",
+                "enum": ["active", "inactive", "pending"],
+                "default": "active",
+            },
+            "verified": {"type": "boolean", "default": True},
+        },
+    )
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_elicitation_sep1330_enums(context: Context) -> str:
+    """Ask with a form that has each kind of choice."""
+    values = ["option1", "option2", "option3"]
+    titled = [
+        {"const": f"value{number}", "title": f"{name} Option"}
+        for number, name in enumerate(("First", "Second", "Third"), 1)
+    ]
+    return completed(
+        context,
+        "Please choose",
+        {
+            "untitledSingle": {"type": "string", "enum": values},
+            "titledSingle": {"type": "string", "oneOf": titled},
+            "legacyEnum": {
+                "type": "string",
+                "enum": ["opt1", "opt2", "opt3"],
+                "enumNames": ["Option One", "Option Two", "Option Three"],
+            },
+            "untitledMulti": {"type": "array", "items": {"type": "string", "enum": values}},
+            "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+        },
+    )

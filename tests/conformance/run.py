@@ -3,8 +3,9 @@ Have independent programs judge the server: ``make conformance``.
 
 The official conformance suite runs at two revisions against the site of this folder, and its
 scenarios for authorization servers against the newsroom. MCP Inspector's command line, in its three
-eras, and mcpcheck run against the newsroom too. The first run installs the programs into
-``.conformance/``. Exits with 1 if any leg fails.
+eras, the TypeScript client and mcpcheck run against the newsroom too. Two processes of gunicorn
+serve the sites, and for the suite and the client uvicorn as well. The first run installs the
+programs into ``.conformance/``. Exits with 1 if any leg fails.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
 from runner import authorization, inspector, mcpcheck, official, sites, typescript
 from runner.toolbox import Failure, Toolbox
 
 REVISIONS = ("2026-07-28", "2025-11-25")
+SERVERS = ("gunicorn", "uvicorn")
+NEWSROOM = "tests.conformance.newsroom_settings"
+
+Group: TypeAlias = Callable[[Toolbox], list[bool]]
 
 
 def main() -> int:
@@ -31,34 +38,45 @@ def main() -> int:
         print(failure, file=sys.stderr)
         return 1
     started = time.monotonic()
-    passed = [*legs(suite, toolbox), *legs(newsroom, toolbox)]
+    groups: list[Group] = [partial(each, server) for server in SERVERS for each in (suite, typed)]
+    passed = [one for group in (*groups, newsroom) for one in legs(group, toolbox)]
     print(f"{sum(passed)} of {len(passed)} legs passed in {time.monotonic() - started:.0f} s")
     return 0 if all(passed) else 1
 
 
-def legs(group: Callable[[Toolbox], list[bool]], toolbox: Toolbox) -> list[bool]:
+def legs(group: Group, toolbox: Toolbox) -> list[bool]:
     """Run the legs that share a site; without the site they count as one that failed."""
     try:
         return group(toolbox)
     except Failure as failure:
-        print(f"FAIL {group.__name__}: {failure}", flush=True)
+        print(f"FAIL {group}: {failure}", flush=True)
         return [False]
 
 
-def suite(toolbox: Toolbox) -> list[bool]:
+def suite(server: str, toolbox: Toolbox) -> list[bool]:
     """Run the official suite against the site of this folder."""
-    with sites.running("tests.conformance.settings", log=toolbox.results / "site.log") as site:
+    log = toolbox.results / f"site-{server}.log"
+    with sites.running("tests.conformance.settings", server, log=log) as site:
         return [
-            leg(f"suite {revision}", official.run, toolbox, site.url, revision)
+            leg(f"suite {revision} {server}", official.run, toolbox, site.url, revision)
             for revision in REVISIONS
+        ]
+
+
+def typed(server: str, toolbox: Toolbox) -> list[bool]:
+    """Run the TypeScript client, over HTTP, against the newsroom."""
+    log = toolbox.results / f"newsroom-{server}.log"
+    with sites.running(NEWSROOM, server, "seed_newsroom", log=log) as site:
+        return [
+            leg(f"typescript {server} {mode}", typescript.run, toolbox, site, "http", mode)
+            for mode in typescript.REVISIONS
         ]
 
 
 def newsroom(toolbox: Toolbox) -> list[bool]:
     """Inspector, mcpcheck and a login against the example site with its own data."""
-    settings = "tests.conformance.newsroom_settings"
     log = toolbox.results / "newsroom.log"
-    with sites.running(settings, "seed_newsroom", log=log) as site:
+    with sites.running(NEWSROOM, "gunicorn", "seed_newsroom", log=log) as site:
         eras = [
             leg(f"inspector {era}", inspector.run, toolbox, site, era) for era in inspector.ERAS
         ]
@@ -70,12 +88,11 @@ def newsroom(toolbox: Toolbox) -> list[bool]:
             leg(f"inspector stdio {era}", inspector.run, toolbox, site, era, "stdio")
             for era in ("legacy", "modern")
         ]
-        typed = [
-            leg(f"typescript {way} {mode}", typescript.run, toolbox, site, way, mode)
-            for way in typescript.WAYS
+        local = [
+            leg(f"typescript stdio {mode}", typescript.run, toolbox, site, "stdio", mode)
             for mode in typescript.REVISIONS
         ]
-        return [*eras, *stdio, *typed, leg("mcpcheck", mcpcheck.run, toolbox, site), *logins]
+        return [*eras, *stdio, *local, leg("mcpcheck", mcpcheck.run, toolbox, site), *logins]
 
 
 def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:

@@ -10,7 +10,7 @@ from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, Request
 from mcp_bridge.server.methods import Endpoint
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.views import MCPView
+from mcp_bridge.views import AsyncMCPView, MCPView
 
 
 async def initialize(endpoint: MCPServer, request: Request, context: Context) -> JSONObject:
@@ -28,6 +28,7 @@ async def nothing(endpoint: Endpoint, request: Request, context: Context) -> JSO
 
 
 class ConformanceServer(MCPServer):
+    asked_capabilities = MCPServer.asked_capabilities | {"sampling"}
     legacy_methods = {
         **MCPServer.legacy_methods,
         "initialize": initialize,  # type: ignore[dict-item]
@@ -42,3 +43,7 @@ class ConformanceView(MCPView):
 
     def get_server(self) -> MCPServer:
         return ConformanceServer()
+
+
+class AsyncConformanceView(ConformanceView, AsyncMCPView):
+    """The same under ASGI."""

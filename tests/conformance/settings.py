@@ -11,7 +11,6 @@ from tests.support.site_settings import INSTALLED_APPS as APPS
 # with it (scenario dns-rebinding-protection).
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 ROOT_URLCONF = "tests.conformance.urls"
-WSGI_APPLICATION = "tests.conformance.wsgi.application"
 TIME_ZONE = "UTC"
 INSTALLED_APPS = ["modernrpc", *APPS]
 DATABASES = {
@@ -20,8 +19,18 @@ DATABASES = {
         "NAME": os.environ.get("CONFORMANCE_DATABASE", ":memory:"),
     }
 }
+# The answers of legacy clients reach any process.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": os.environ.get("CONFORMANCE_CACHE", "unused"),
+    }
+}
 
 MCP_BRIDGE = {
+    # A change is seen while the suite listens for it.
+    "STATE_MAX_AGE": 0.1,
+    "LEGACY_ASK": 20,
     "SERVER_INFO": {"name": "conformance", "version": "1.0.0"},
     "INSTRUCTIONS": "Every tool here exists for one check of the conformance suite.",
 }

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, types
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.processes.test_end_of_servers import environment
@@ -96,10 +96,11 @@ class Session:
         self.send("tools/call", name=tool, arguments=arguments)
         return self.read()
 
-    def begin(self, revision: str) -> None:
+    def begin(self, revision: str, **capabilities: Any) -> None:
         """Initialize a legacy session."""
         self.revision = revision
-        self.send("initialize", protocolVersion=revision, capabilities={}, clientInfo={"name": "x"})
+        params = {"capabilities": capabilities, "clientInfo": {"name": "x"}}
+        self.send("initialize", protocolVersion=revision, **params)
         assert self.read()["result"]["protocolVersion"] == revision
         self.send("notifications/initialized", id=None)
 
@@ -490,3 +491,48 @@ def test_site_without_public_tools_needs_a_caller(serve: Callable[..., Session])
     status, out, err = session.end()
     assert (status, out) == (1, b"")
     assert "No tool is public: pass --user or --token-env." in err
+
+
+@pytest.mark.parametrize("tool", ["book", "abook"])
+def test_legacy_client_answers_questions_of_tools(
+    site: tuple[dict[str, str], list[str]], tool: str
+) -> None:
+    async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"name": params.message[:3]})
+
+    async def main() -> tuple[str, Any]:
+        options = ["-m", "django", "mcp_stdio"]
+        parameters = StdioServerParameters(command=sys.executable, args=options, env=site[0])
+        way = stdio_client(parameters)
+        async with Client(way, mode="legacy", elicitation_callback=answer) as client:
+            prompt = await client.get_prompt("greeting")
+            called = await client.call_tool(tool, {"train": f"{tool} of the night"})
+            return called.content[0].text, prompt.messages[0].content
+
+    text, greeting = asyncio.run(main())
+    assert text.startswith("Who and And: ")
+    assert greeting.text == "Greet Who."
+
+
+def test_confirmation_is_asked_of_a_legacy_client(serve: Callable[..., Session]) -> None:
+    session = serve("--user", "ada")
+    session.begin("2025-11-25", elicitation={})
+    session.send("tools/call", name="wipe", arguments={})
+    question = session.read()
+    assert question["method"] == "elicitation/create"
+    assert "May the tool wipe" in question["params"]["message"]
+    agreed = {"action": "accept", "content": {"confirm": True}}
+    answer = {"jsonrpc": "2.0", "id": question["id"], "result": agreed}
+    session.write(json.dumps(answer).encode() + b"\n")
+    assert session.read()["result"]["content"][0]["text"] == "wiped"
+    assert session.end()[0] == 0
+
+
+def test_end_of_input_ends_a_question(serve: Callable[..., Session]) -> None:
+    session = serve()
+    session.begin("2025-11-25", elicitation={})
+    session.send("tools/call", name="book", arguments={"train": "the last train"})
+    assert session.read()["method"] == "elicitation/create"
+    status, out, _ = session.end()
+    assert status == 0
+    assert b"did not answer: cancel" in out

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import django
 
@@ -14,6 +16,7 @@ django.setup()
 
 from django.contrib.auth.models import Group  # noqa: E402
 from django.core.handlers.asgi import ASGIHandler  # noqa: E402
+from django.db.backends.signals import connection_created  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from modernrpc.server import RpcServer  # noqa: E402
 
@@ -22,6 +25,21 @@ from mcp_bridge.ext.lane import MCPApplication  # noqa: E402
 
 server = RpcServer(register_system_procedures=False)
 END = Path(os.environ["CROWDED_END"])
+MOST = END.with_name("most")
+opened: list[Any] = []
+lock = threading.Lock()
+
+
+def note_most(connection: Any, **kwargs: object) -> None:
+    """Keep how many connections this process had at once in a file."""
+    with lock:
+        opened[:] = [each for each in opened if not each.closed]
+        opened.append(connection.connection)
+        before = int(MOST.read_text()) if MOST.exists() else 0
+        MOST.write_text(str(max(before, len(opened))))
+
+
+connection_created.connect(note_most)
 
 
 @server.register_procedure

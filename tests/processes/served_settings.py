@@ -30,4 +30,12 @@ if "SERVED_CALLS" in os.environ:
     # All clients of a test are one caller.
     calls = int(os.environ["SERVED_CALLS"])
     MCP_BRIDGE |= {"MAX_CONCURRENT_CALLS": calls, "MAX_PROCESS_CALLS": calls}
+if "SERVED_ASK" in os.environ:
+    MCP_BRIDGE["LEGACY_ASK"] = float(os.environ["SERVED_ASK"])
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+            "LOCATION": f"{os.environ['SERVED_DATABASE']}.cache",
+        }
+    }
 SILENCED_SYSTEM_CHECKS = ["mcp_bridge.W033", "mcp_bridge.W035"]

@@ -20,8 +20,10 @@ from django.core.handlers.asgi import ASGIHandler  # noqa: E402
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from modernrpc.server import RpcServer  # noqa: E402
+from pydantic import BaseModel  # noqa: E402
 
-from mcp_bridge import Context, mcp_tool  # noqa: E402
+from mcp_bridge import Context, mcp_prompt, mcp_tool  # noqa: E402
+from mcp_bridge.elicitation import elicit  # noqa: E402
 from mcp_bridge.ext.lane import MCPApplication  # noqa: E402
 from mcp_bridge.server import listening  # noqa: E402
 from mcp_bridge.views import AsyncMCPView, MCPView  # noqa: E402
@@ -150,6 +152,44 @@ async def census() -> dict[str, int]:
     files = len(os.listdir("/proc/self/fd"))
     tasks, groups = len(asyncio.all_tasks()), await Group.objects.acount()
     return {"threads": threading.active_count(), "tasks": tasks, "files": files, "groups": groups}
+
+
+class Name(BaseModel):
+    name: str
+
+
+def book(context: Context, train: str) -> str:
+    """Book a train for the two whom the user names."""
+    Group.objects.create(name=f"before {train}")
+    who = elicit(context, f"Who takes {train}?", Name)
+    other = elicit(context, "And who else?", Name)
+    return f"{who.name} and {other.name}: {Group.objects.count()}"
+
+
+async def abook(context: Context, train: str) -> str:
+    """Book a train for the two whom the user names."""
+    await Group.objects.acreate(name=f"before {train}")
+    who = elicit(context, f"Who takes {train}?", Name)
+    other = elicit(context, "And who else?", Name)
+    return f"{who.name} and {other.name}: {await Group.objects.acount()}"
+
+
+for each in (book, abook):
+    server.register_procedure(mcp_tool(public=True)(each))
+
+
+@server.register_procedure
+@mcp_tool(confirm=True)
+def wipe() -> str:
+    """Delete nothing, once a person agrees."""
+    return "wiped"
+
+
+@server.register_procedure
+@mcp_prompt(public=True)
+def greeting(context: Context) -> str:
+    """Greet whom the user names."""
+    return f"Greet {elicit(context, 'Whom?', Name).name}."
 
 
 urlpatterns = [

@@ -17,6 +17,7 @@ from mcp_bridge.concurrency.places import drive
 from mcp_bridge.management.commands.mcp_stdio import handler, view_of
 from mcp_bridge.protocol import answer
 from mcp_bridge.testing import MCPClient
+from mcp_bridge.transports.sessions import Session
 
 
 def install() -> None:
@@ -56,7 +57,7 @@ def answered(client: MCPClient, body: bytes) -> HttpResponse:
             request._force_auth_user = user  # type: ignore[attr-defined]
         return request
 
-    handle = handler(make_view, make)
+    handle = handler(make_view, make, Session())
 
     async def in_place(message: Any) -> Any:
         return await handle(message, None)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from django.contrib.auth import get_user_model
+from django.core.cache.backends.locmem import LocMemCache
 from django.core.management.base import CommandError, CommandParser
 from django.http import HttpRequest
 
@@ -16,6 +17,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, check_names, named_user
 from mcp_bridge.protocol import Request, Result, errors
+from mcp_bridge.transports.sessions import Session
 from mcp_bridge.transports.stdio import Handle, StdioServer, take_streams
 from mcp_bridge.transports.streams import LoopStream
 from mcp_bridge.views import MCPView
@@ -57,13 +59,18 @@ class Command(TablesCommand):
         self.stderr.write(f"Serving MCP on standard input and output for {whom}.")
 
         async def serve() -> None:
-            streams, handle = take_streams(), handler(make_view, make_request)
-            await StdioServer(streams, handle, named.server_info).serve()
+            # The client's replies come to this process.
+            session = Session(replies=LocMemCache("mcp_bridge.stdio", {}))
+            handle = handler(make_view, make_request, session)
+            streams, info = take_streams(), named.server_info
+            await StdioServer(streams, handle, info, session).serve()
 
         asyncio.run(serve())
 
 
-def handler(make_view: Callable[[], MCPView], make_request: Callable[[], HttpRequest]) -> Handle:
+def handler(
+    make_view: Callable[[], MCPView], make_request: Callable[[], HttpRequest], session: Session
+) -> Handle:
     """Return a function that answers messages as a view answers those of requests."""
 
     client = Client()
@@ -82,7 +89,11 @@ def handler(make_view: Callable[[], MCPView], make_request: Callable[[], HttpReq
         if not message.revision.modern:
             # A legacy client describes itself once.
             vars(context)["client"] = client
-        return await server.handle(message, context)
+            session.join(context)
+        result = await server.handle(message, context)
+        if message.method == "initialize":
+            session.begin(message, server.asked_capabilities)
+        return result
 
     return handle
 

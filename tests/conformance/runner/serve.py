@@ -1,44 +1,50 @@
 """
-Serve the site of DJANGO_SETTINGS_MODULE with threads, on a free loopback port.
+Serve the site of DJANGO_SETTINGS_MODULE by gunicorn or uvicorn, on a free loopback port.
 
-Its database is migrated, the management commands named as arguments are run, and an administrator
-gets a token. The first line on standard output says where the site is: ``{"port": …, "token": …}``.
+Its database is migrated, the management commands named after the server are run, and an
+administrator gets a token. The first line on standard output says where the site is:
+``{"port": …, "token": …}``. The server ends with standard input.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
+import subprocess
 import sys
-import threading
 
+import django
 from django.apps import apps
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
-from django.core.wsgi import get_wsgi_application
-from django.test.utils import override_settings
 
-from testproject.authorization import authorization
+# Two processes, so that what one keeps to itself is missed.
+SERVERS = {
+    "gunicorn": ["gunicorn", "django.core.wsgi:get_wsgi_application()", "--bind", "fd://{}"]
+    + ["--workers", "2", "--threads", "8", "--no-control-socket"],
+    "uvicorn": ["uvicorn", "--factory", "django.core.asgi:get_asgi_application", "--fd", "{}"]
+    + ["--lifespan", "off", "--log-level", "warning"],
+}
 
 
-def main(commands: list[str]) -> None:
-    application = get_wsgi_application()
+def main(server: str, *commands: str) -> None:
+    # Listening from now on, so that no client comes too early.
+    listening = socket.create_server(("127.0.0.1", 0))
+    port, fd = listening.getsockname()[1], listening.fileno()
+    os.environ["CONFORMANCE_SERVER"] = server
+    os.environ["CONFORMANCE_URL"] = f"http://127.0.0.1:{port}"
+    django.setup()
     for command in ("migrate", *commands):
         call_command(command, verbosity=0, stdout=sys.stderr)
-    # The kernel chooses the port: one chosen beforehand may be taken by then.
-    server = ThreadedWSGIServer(("127.0.0.1", 0), WSGIRequestHandler)
-    server.set_app(application)
-    if apps.is_installed("mcp_bridge.oauth"):
-        # So that clients can log in to the newsroom.
-        url = f"http://127.0.0.1:{server.server_port}"
-        override_settings(**authorization(url, settings.MCP_BRIDGE)).enable()
-    print(json.dumps({"port": server.server_port, "token": administrator_token()}), flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    # Until the runner closes the pipe, or ends.
-    with contextlib.suppress(KeyboardInterrupt):
-        sys.stdin.read()
+    command = [sys.executable, "-m", *(each.format(fd) for each in SERVERS[server])]
+    with subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL) as process:
+        print(json.dumps({"port": port, "token": administrator_token()}), flush=True)
+        # Until the runner closes the pipe, or ends.
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.stdin.read()
+        process.terminate()
 
 
 def administrator_token() -> str:
@@ -56,4 +62,4 @@ def administrator_token() -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -27,20 +27,20 @@ class Site:
 
 
 @contextmanager
-def running(settings: str, *commands: str, log: Path) -> Iterator[Site]:
+def running(settings: str, server: str, *commands: str, log: Path) -> Iterator[Site]:
     """
-    Serve a site on an empty database, after the management commands have run.
+    Serve a site on an empty database by ``server``, after the management commands have run.
 
     The site's standard error is kept in ``log``. Raises Failure if it does not start.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     folder = tempfile.TemporaryDirectory()
-    variables = environment(settings, Path(folder.name) / "db.sqlite3")
+    variables = environment(settings, Path(folder.name))
     with (
         folder,
         log.open("wb") as errors,
         subprocess.Popen(
-            [sys.executable, str(SERVE), *commands],
+            [sys.executable, str(SERVE), server, *commands],
             cwd=ROOT,
             env=variables,
             stdin=subprocess.PIPE,
@@ -54,13 +54,14 @@ def running(settings: str, *commands: str, log: Path) -> Iterator[Site]:
             stop(process)
 
 
-def environment(settings: str, database: Path) -> Mapping[str, str]:
-    """Return the variables that name the project, the settings, and (see them) the database."""
+def environment(settings: str, folder: Path) -> Mapping[str, str]:
+    """Return the variables that name the project, the settings, and (see them) its files."""
     return {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "DJANGO_SETTINGS_MODULE": settings,
-        "CONFORMANCE_DATABASE": str(database),
+        "CONFORMANCE_DATABASE": str(folder / "db.sqlite3"),
+        "CONFORMANCE_CACHE": str(folder / "cache"),
     }
 
 

@@ -10,7 +10,6 @@ from runner.sites import Site
 from runner.toolbox import HERE, Failure, Toolbox
 
 REVISIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
-WAYS = ("http", "stdio")
 TOOL = "wire_import"
 
 
