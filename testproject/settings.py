@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "mcp_bridge.remote",
     "mcp_bridge.ext.grpc",
     "mcp_bridge.ext.openapi",
+    "mcp_bridge.ext.skills",
     "testproject.newsroom",
 ]
 
@@ -138,6 +139,9 @@ SOURCES: dict[str, object] = {
 if "NEWSROOM_WEATHER_URL" in os.environ:
     SOURCES["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])
 MCP_BRIDGE = {
+    "SKILLS": {
+        "edit-an-article": {"permissions": "newsroom.view_article", "scopes": "news:read"}
+    },
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},
     "SOURCES": SOURCES,

@@ -99,6 +99,8 @@ class Feature:
     """
 
     kind: ClassVar[str]
+    # Its entries in lists of other kinds, as JSON text by the member that the list is in.
+    entries: ClassVar[Mapping[str, bytes]] = {}
 
     name: str
     description: Any
@@ -187,6 +189,11 @@ class Feature:
     def is_irreversible(self) -> bool:
         """Whether its calls require confirmation or may destroy something."""
         return self.options.confirm or self.is_destructive
+
+    @property
+    def approved_too(self) -> Mapping[str, Any]:
+        """What an approval covers beside its definition."""
+        return {}
 
     def as_sent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments as clients send them: those of tools as JSON, others as text."""

@@ -51,6 +51,7 @@ def canonical_definition(feature: Feature) -> str:
         "throttle": options.throttle,
     }
     definition |= {name: value for name, value in more.items() if value}
+    definition |= feature.approved_too
     # A round trip makes every key a string, as sorting requires.
     return json.dumps(json.loads(encode(definition)), sort_keys=True)
 

@@ -87,8 +87,8 @@ class Snapshot:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds of its features."""
-        return frozenset(each.kind for each in self)
+        """The kinds of its features, and further lists that have some."""
+        return frozenset(name for each in self for name in (each.kind, *each.entries))
 
     @cached_property
     def by_label(self) -> dict[str, Feature]:
@@ -170,7 +170,9 @@ class Snapshot:
         begin = bisect_right(self._ordered, (kind, name), key=_KEY)
         end = bisect_right(self._ordered, (f"{kind}\0", ""), key=_KEY)
         found = self._ordered[begin:end]
-        return iter(found if listing is None else [e for e in found if e.listing == listing])
+        if listing is not None:
+            found = tuple(e for e in found if e.listing == listing or listing in e.entries)
+        return iter(found)
 
     def page(
         self,
@@ -194,14 +196,17 @@ class Snapshot:
             start = self.following(kind, position if isinstance(position, str) else "", listing)
             visible = (each for each in start if each.access in rules)
             skipped = position if isinstance(position, int) else 0
-            page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
+            write = partial(self.written, revision=revision, listing=listing)
+            page = cut(islice(visible, skipped, None), write)
             # Clients may send any cursor: cache only pages that begin after an existing feature.
             if position is None or (kind, position) in self._by_key:
                 self._pages.put(key, page, len(rules))
         return page
 
-    def written(self, feature: Feature, revision: Revision) -> bytes:
-        """Return a feature's definition as JSON text (MCP schema), in the active language."""
+    def written(self, feature: Feature, revision: Revision, listing: str | None = None) -> bytes:
+        """Return a feature's entry in a list as JSON text, in the active language."""
+        if listing is not None and listing in feature.entries:
+            return feature.entries[listing]
         if feature in self._translated:
             return self._translation(feature, revision, get_language())
         return self._definition(feature, revision)

@@ -83,10 +83,11 @@ class MCPServer(Endpoint):
     methods: ClassVar[Methods] = tools.METHODS
     legacy_methods: ClassVar[Methods] = {"initialize": initialize, "ping": ping}  # type: ignore[dict-item]
     modern_methods: ClassVar[Methods] = {"server/discover": discover}  # type: ignore[dict-item]
-    # The methods and capabilities of other kinds of features, on a site that has some.
+    # The methods and capabilities of other kinds of features and lists, on a site that has some.
     kinds: ClassVar[Mapping[str, str]] = {
         "resource": "mcp_bridge.server.other_kinds.RESOURCES",
         "prompt": "mcp_bridge.server.other_kinds.PROMPTS",
+        "skills": "mcp_bridge.ext.skills.methods.SKILLS",
     }
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS

@@ -81,7 +81,7 @@ def page(
         visible = policy.filter(opened_by(context.auth, start), context)
         if isinstance(position, int):
             visible = islice(visible, position, None)
-        found = cut(visible, partial(snapshot.written, revision=revision))
+        found = cut(visible, partial(snapshot.written, revision=revision, listing=of_list))
     last = None if found.last is None else pagination.after(found.last)
     return ListResult(found.array, last, listing)
 

@@ -58,8 +58,11 @@ def suite(server: str, toolbox: Toolbox) -> list[bool]:
     log = toolbox.results / f"site-{server}.log"
     with sites.running("tests.conformance.settings", server, log=log) as site:
         return [
-            leg(f"suite {revision} {server}", official.run, toolbox, site.url, revision)
-            for revision in REVISIONS
+            *(
+                leg(f"suite {revision} {server}", official.run, toolbox, site.url, revision)
+                for revision in REVISIONS
+            ),
+            leg(f"skills {server}", official.skills, toolbox, site.url),
         ]
 
 
@@ -92,7 +95,15 @@ def newsroom(toolbox: Toolbox) -> list[bool]:
             leg(f"typescript stdio {mode}", typescript.run, toolbox, site, "stdio", mode)
             for mode in typescript.REVISIONS
         ]
-        return [*eras, *stdio, *local, leg("mcpcheck", mcpcheck.run, toolbox, site), *logins]
+        verified = leg("inspector skills", inspector.verify, toolbox, site)
+        return [
+            verified,
+            *eras,
+            *stdio,
+            *local,
+            leg("mcpcheck", mcpcheck.run, toolbox, site),
+            *logins,
+        ]
 
 
 def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from tests.support.site_settings import *  # noqa: F403
 from tests.support.site_settings import INSTALLED_APPS as APPS
@@ -12,7 +13,7 @@ from tests.support.site_settings import INSTALLED_APPS as APPS
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 ROOT_URLCONF = "tests.conformance.urls"
 TIME_ZONE = "UTC"
-INSTALLED_APPS = ["modernrpc", *APPS]
+INSTALLED_APPS = ["modernrpc", *APPS, "mcp_bridge.ext.skills"]
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
@@ -28,6 +29,9 @@ CACHES = {
 }
 
 MCP_BRIDGE = {
+    "SKILLS": {
+        "greet-people": {"path": Path(__file__).parent / "skills/greet-people", "public": True}
+    },
     # A change is seen while the suite listens for it.
     "STATE_MAX_AGE": 0.1,
     "LEGACY_ASK": 20,

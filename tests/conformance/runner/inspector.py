@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.sites import Site
-from runner.toolbox import Failure, Toolbox
+from runner.toolbox import Failure, Finished, Toolbox
 from runner.typescript import command
 
 # The facts that each era must agree on with a server that speaks both.
@@ -36,6 +36,19 @@ def run(toolbox: Toolbox, site: Site, era: str, way: str = "http") -> str:
     return f"revision {agreed}, {len(tools)} tools listed, {TOOL} called"
 
 
+def verify(toolbox: Toolbox, site: Site) -> str:
+    """Have Inspector check each skill and the digests of its files. Raises Failure."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "inspector.json"
+        config.write_text(json.dumps(configuration(site, "modern", "http")))
+        options = ("--method", "skills/list", "--verify", "--require-digests")
+        ended = start(toolbox, config, *options)
+    reports = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    if ended.status or not reports:
+        raise Failure(f"Inspector, skills: exit status {ended.status}\n{ended.output}")
+    return f"{len(reports)} skills verified"
+
+
 def configuration(site: Site, era: str, way: str) -> dict[str, Any]:
     if way == "stdio":
         return {"mcpServers": {"site": {"type": "stdio", "protocolEra": era, **command(site)}}}
@@ -50,15 +63,20 @@ def configuration(site: Site, era: str, way: str) -> dict[str, Any]:
 
 def ask(toolbox: Toolbox, config: Path, method: str, *options: str) -> dict[str, Any]:
     """Have Inspector send one request, and return the result it shows."""
-    ended = toolbox.run(
-        *(toolbox.package("mcp-inspector"), "--cli", "--config", config, "--server", "site"),
-        *("--stored-auth-only", "--format", "json", "--method", method, *options),
-        # SensitiveFields kept in memory, and a separate HOME: otherwise it looks for a keychain.
-        env={"MCP_INSPECTOR_SECRET_STORE": "memory", "HOME": str(config.parent)},
-        timeout=60,
-    )
+    ended = start(toolbox, config, "--format", "json", "--method", method, *options)
     # Schemas that a strict client may refuse are warnings to it, with the status of success.
     if ended.status or "\nWarning: tool " in ended.output:
         raise Failure(f"Inspector, {method}: exit status {ended.status}\n{ended.output}")
     result: dict[str, Any] = json.loads(ended.stdout)["result"]
     return result
+
+
+def start(toolbox: Toolbox, config: Path, *options: str) -> Finished:
+    """Run Inspector's command line against the site of a configuration."""
+    return toolbox.run(
+        *(toolbox.package("mcp-inspector"), "--cli", "--config", config, "--server", "site"),
+        *("--stored-auth-only", *options),
+        # SensitiveFields kept in memory, and a separate HOME: otherwise it looks for a keychain.
+        env={"MCP_INSPECTOR_SECRET_STORE": "memory", "HOME": str(config.parent)},
+        timeout=60,
+    )

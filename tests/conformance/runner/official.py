@@ -16,6 +16,7 @@ from runner.toolbox import HERE, Failure, Toolbox
 
 # The scenarios of each revision, all of which are green.
 SCENARIOS = {"2026-07-28": 40, "2025-11-25": 33}
+SKILLS = tuple(f"sep-2640-skills-{each}" for each in ("enumeration", "manifest", "directory"))
 MANIFEST = HERE.parent / "requirements.toml"
 Checks = list[dict[str, Any]]
 
@@ -85,6 +86,25 @@ def run(toolbox: Toolbox, url: str, revision: str) -> Verdict:
         text = f"{SCENARIOS[revision]} scenarios are to be green"
         raise Failure("\n".join([f"{verdict}; {text}", *(lines or [ended.output])]))
     return verdict
+
+
+def skills(toolbox: Toolbox, url: str) -> str:
+    """Run the scenarios of skills. Raises Failure for a check that fails or is skipped."""
+    found: Counter[str] = Counter()
+    results = toolbox.results / "skills"
+    shutil.rmtree(results, ignore_errors=True)
+    for scenario in SKILLS:
+        program = toolbox.package("conformance")
+        ended = toolbox.run(
+            *(program, "server", "--url", url, "--scenario", scenario),
+            *("--spec-version", "2026-07-28", "--force", "--output-dir", results),
+        )
+        (checks,) = read(results, expected=1).scenarios.values()
+        shutil.rmtree(results)
+        if ended.status or statuses(checks).keys() != {"SUCCESS"}:
+            raise Failure(f"{scenario}: {dict(statuses(checks))}\n{ended.output}")
+        found += statuses(checks)
+    return f"{len(SKILLS)} scenarios of skills, {found['SUCCESS']} checks passed"
 
 
 def announced(output: str) -> int:

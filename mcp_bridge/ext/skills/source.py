@@ -1,0 +1,177 @@
+"""The source of skills: each is a resource whose variable is the path of one of its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from django.apps import apps
+from django.http import Http404
+
+from mcp_bridge.conf import conf
+from mcp_bridge.ext.skills.folders import MANIFEST, File, Folder, files_in, media_type, read_folder
+from mcp_bridge.features import AccessRule, Feature, ToolCall
+from mcp_bridge.features.marks import ToolOptions, options_in
+from mcp_bridge.features.resources import Resource
+from mcp_bridge.features.uris import UriTemplate
+from mcp_bridge.protocol import CallToolResult, JSONObject, Revision
+from mcp_bridge.protocol.content import EmbeddedResource
+from mcp_bridge.protocol.errors import ResourceNotFoundError
+from mcp_bridge.sources.base import Source, first_line
+
+# The folder of an app that is searched for skills.
+PLACE: Final = "mcp_skills"
+# What a skill in SKILLS may have, beside its path.
+_OPTIONS: Final = frozenset({"permissions", "public", "scopes", "throttle", "title"})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Skill(Resource):
+    """A skill; a list of resources names its SKILL.md, and reading takes any of its files."""
+
+    folder: Folder
+
+    @property
+    def listing(self) -> str:
+        return "resources"
+
+    @property
+    def approved_too(self) -> Mapping[str, Any]:
+        return {"files": {name: each.digest for name, each in self.folder.files.items()}}
+
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a file or folder of the skill."""
+        return f"skill://{self.name}/{quote(path, safe='/')}"
+
+    def definition(self, revision: Revision) -> dict[str, Any]:
+        found = {**super().definition(revision), "uri": self.uri_of(MANIFEST)}
+        return {name: each for name, each in found.items() if name != "uriTemplate"}
+
+    @cached_property
+    def entry(self) -> JSONObject:
+        """Its entry in ``skills/list`` (MCP Skills, "Skill Entries")."""
+        files = [
+            {"uri": self.uri_of(name), "digest": f"sha256:{each.digest}", "size": each.size}
+            for name, each in self.folder.files.items()
+        ]
+        frontmatter = dict(self.folder.frontmatter)
+        return {"uri": self.uri_of(MANIFEST), "frontmatter": frontmatter, "resources": files}
+
+    @cached_property
+    def entries(self) -> Mapping[str, bytes]:  # type: ignore[override]
+        return {"skills": json.dumps(self.entry, ensure_ascii=False).encode()}
+
+
+class SkillSource(Source):
+    """Skills from the folders ``mcp_skills`` of installed apps, and of the setting SKILLS."""
+
+    known_options = {}
+
+    def version(self, generations: Mapping[int, str]) -> Hashable:
+        found: list[Hashable] = []
+        for name, folder in self._folders():
+            try:
+                stats = [(each, path.stat()) for each, path in files_in(folder)]
+                found.append((name, *((e, stat.st_mtime_ns, stat.st_size) for e, stat in stats)))
+            except (OSError, ValueError) as why:
+                found.append((name, str(why)))
+        return tuple(found)
+
+    def tools(self) -> Sequence[Feature]:
+        found = dict[str, Feature]()
+        folders = [*self._folders()]
+        for name, folder in folders:
+            try:
+                if name in found:
+                    raise ValueError("another skill has the same name")
+                found[name] = self._skill(name, folder)
+            except (OSError, TypeError, ValueError) as why:
+                self._leave_out(name, folder, first_line(why))
+        for name in conf.SKILLS.keys() - {name for name, _ in folders}:
+            self._leave_out(name, PLACE, f"no installed app has the folder {PLACE}/{name}")
+        return [*found.values()]
+
+    def _leave_out(self, name: str, folder: object, why: str) -> None:
+        self.report(
+            "W085",
+            f"The skill {name!r} ({folder}) is not served: {why}.",
+            "Change its files, or its entry in MCP_BRIDGE['SKILLS'].",
+        )
+
+    def _folders(self) -> Iterator[tuple[str, Path]]:
+        """Yield the folders of skills by name."""
+        for config in apps.get_app_configs():
+            place = Path(config.path, PLACE)
+            for folder in sorted(place.iterdir()) if place.is_dir() else ():
+                if folder.is_dir() and not folder.name.startswith((".", "__")):
+                    yield folder.name, folder
+        for name, given in conf.SKILLS.items():
+            if "path" in given:
+                yield name, Path(given["path"])
+
+    def _skill(self, name: str, folder: Path) -> Skill:
+        """Return the skill in a folder. Raises ValueError, OSError and the errors of a mark."""
+        given = {**conf.SKILLS.get(name, {}), "path": None}
+        del given["path"]
+        if unknown := given.keys() - _OPTIONS:
+            raise TypeError(f"its option {min(unknown)!r} is unknown")
+        options = options_in("skill", given)
+        read, uri = read_folder(folder), UriTemplate(f"skill://{name}/{{+path}}")
+        for path in read.files:
+            if uri.match(uri.expand({"path": path})) != {"path": path}:
+                raise ValueError(f"the name of its file {path!r} does not fit into a URI")
+        return Skill(
+            name=name,
+            title=options.title,
+            description=read.frontmatter["description"],
+            mime_type="text/markdown",
+            uri=uri,
+            folder=read,
+            source=str(folder),
+            access=_rule(options),
+            options=options,
+            is_foreign=conf.NEW_TOOLS == "disabled",
+            is_plain=True,
+            input_schema={
+                "type": "object",
+                "properties": {"path": {"type": "string", "enum": [*read.files]}},
+                "required": ["path"],
+            },
+            check=lambda sent: {"path": sent.get("path")},
+            invoke=_Reader(read.files),
+            encode=_encode,
+            convert_error=_hide,
+        )
+
+
+def _rule(options: ToolOptions) -> AccessRule:
+    return AccessRule.of(options.public, options.permissions, None, None, options.scopes)
+
+
+class _Reader:
+    """Returns the contents of a file of a skill. Raises Http404 for any other path."""
+
+    def __init__(self, files: Mapping[str, File]) -> None:
+        self._files = files
+
+    def __call__(self, call: ToolCall) -> EmbeddedResource:
+        path = call.arguments["path"]
+        file = self._files.get(path)
+        # Only the bytes that the digest in the list describes.
+        if file is None or (content := file.read()) is None:
+            raise Http404
+        kind, contents = media_type(path, content)
+        return EmbeddedResource("", contents, kind)
+
+
+def _encode(value: Any) -> CallToolResult:
+    return value if isinstance(value, CallToolResult) else CallToolResult(content=[value])
+
+
+def _hide(exception: Exception, call: ToolCall) -> Exception:
+    return ResourceNotFoundError("") if isinstance(exception, Http404) else exception
