@@ -135,7 +135,7 @@ class Conf:
     SERVER_INFO: JSONObject = _key({})
     INSTRUCTIONS: str | None = _key(None)
     SOURCES: Mapping[str, JSONObject | None] = _key({})
-    SKILLS: Mapping[str, JSONObject] = _key({})
+    SKILLS: Mapping[str, JSONObject | None] = _key({})
     EXPOSE: Literal["marked", "all"] = _key("marked")
     TOOLSETS: Mapping[ToolsetName, Annotated[ToolsetOptions, BeforeValidator(toolset_options)]] = (
         _key({})

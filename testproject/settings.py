@@ -139,9 +139,7 @@ SOURCES: dict[str, object] = {
 if "NEWSROOM_WEATHER_URL" in os.environ:
     SOURCES["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])
 MCP_BRIDGE = {
-    "SKILLS": {
-        "edit-an-article": {"permissions": "newsroom.view_article", "scopes": "news:read"}
-    },
+    "SKILLS": {"edit-an-article": {"permissions": "newsroom.view_article", "scopes": "news:read"}},
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},
     "SOURCES": SOURCES,

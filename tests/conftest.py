@@ -22,6 +22,7 @@ from django.test.utils import override_settings
 from hypothesis import settings as hypothesis_settings
 
 from mcp_bridge.conf import Audit
+from mcp_bridge.ext.skills.apps import SkillsConfig
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.records.repeats import refusals
 from mcp_bridge.records.rows import flush
@@ -77,13 +78,16 @@ def pytest_configure() -> None:
     WAY="asgi", "lane", "stdio" or "rest" sends the test clients to the asynchronous view, the
     direct lane, the handler of mcp_stdio or the addresses of REST.
     Passwords and client secrets are hashed with MD5, because Django's hasher is deliberately slow.
-    The sources in the settings are the newsroom's: all other tests start with the default ones.
+    The sources and skills of the settings are the newsroom's: all other tests start with the
+    default ones.
     gRPC's library logs only errors, and not that a server has ended.
     Tests clear their cache, so each xdist worker has a separate database in a shared Redis.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     options = dict(settings.MCP_BRIDGE)
-    options.pop("SOURCES", None)
+    for name in ("SOURCES", "SKILLS"):
+        options.pop(name, None)
+    SkillsConfig.mcp_sources = {}
     settings.MCP_BRIDGE = options
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]

@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.core import checks
@@ -27,7 +28,7 @@ from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.exceptions import Cancelled
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import UnknownToolError
-from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
 from tests.support.serving import set_tool
@@ -245,6 +246,25 @@ def test_resources_are_read_and_completed(settings: Any, user: Any) -> None:
     for client, uri in ((reader, "teams://none"), (CheckedClient(user=user), "teams://sport")):
         with pytest.raises(MCPError, match="Resource not found"):
             client.read_resource(uri)
+
+
+def test_skill_of_the_page_is_served(
+    settings: Any, user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mcp_skills" / "edit-an-article"
+    (folder / "references").mkdir(parents=True)
+    text = block("tools/skills", "# Edit an article", "markdown")
+    (folder / "SKILL.md").write_text(text.partition("-->\n")[2])
+    (folder / "references/house-style.md").write_text("Be brief.")
+    monkeypatch.setattr(apps.get_app_config("newsroom"), "path", str(tmp_path))
+    source = {"skills": {"BACKEND": "mcp_bridge.ext.skills.source.SkillSource"}}
+    skills = {"edit-an-article": {"permissions": "auth.view_group"}}
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SOURCES": source, "SKILLS": skills}
+    user.user_permissions.add(Permission.objects.get(codename="view_group"))
+    client = MCPClient(user=user)
+    (entry,) = client.post("skills/list")["skills"]
+    for each in entry["resources"]:
+        assert client.read_resource(each["uri"])
 
 
 def test_prompts_are_made_of_messages_and_templates(settings: Any, user: Any) -> None:

@@ -45,23 +45,23 @@ ROOMS: dict[str, int] = {
     "checks": 759,
     "concurrency": 319,
     "confirmation": 528,
-    "ext": 2_487,
+    "ext": 2_849,
     "features": 769,
     "management": 1_334,
     "models": 352,
     "oauth": 1_116,
     "outbound": 347,
-    "protocol": 971,
+    "protocol": 974,
     "records": 973,
-    "registry": 952,
+    "registry": 958,
     "remote": 2_414,
     "schemas": 2_927,
-    "server": 1_012,
+    "server": 1_013,
     "sources": 3_200,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
-    "top": 740,
+    "top": 741,
     "transports": 914,
 }
 # The packages inside each subpackage.
@@ -69,6 +69,7 @@ INSIDE: dict[str, set[str]] = {
     "ext": {
         *("grpc", "grpc/management", "grpc/management/commands", "jwt", "lane"),
         *("openapi", "openapi/management", "openapi/management/commands"),
+        *("skills", "skills/management", "skills/management/commands"),
     },
     "management": {"commands"},
     "oauth": {"management", "management/commands", "migrations"},
@@ -79,8 +80,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 39_035
-MOST_LINES_OF_CORE = 35_679
+MOST_LINES = 39_537
+MOST_LINES_OF_CORE = 35_699
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

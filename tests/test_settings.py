@@ -37,6 +37,8 @@ DEFAULTS: dict[str, Any] = {
     "STATE_MAX_AGE": 1,
     "AUDIT": {},
     "CONFIRMATION_MAX_AGE": 600,
+    "LEGACY_ASK": False,
+    "SKILLS": {},
     "FOUR_EYES": False,
     "NOTIFY_HELD": [],
     "ALLOWED_ORIGINS": [],

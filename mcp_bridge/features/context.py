@@ -100,9 +100,6 @@ class Context:
 
     def missing_capabilities(self, *names: str) -> errors.MissingRequiredClientCapabilityError:
         """Return the error for a client that did not, or cannot, declare these capabilities."""
-        legacy = None
-        if self.stream is not None and self.stream.ask is not None:
-            legacy = "this client did not declare when its session began"
-        elif not self.revision.modern:
-            legacy = f"requires MCP 2026-07-28; this client uses MCP {self.revision.version}"
-        return errors.MissingRequiredClientCapabilityError(*names, legacy=legacy)
+        legacy = None if self.revision.modern else self.revision.version
+        asked = self.stream is not None and self.stream.ask is not None
+        return errors.MissingRequiredClientCapabilityError(*names, legacy=legacy, asked=asked)

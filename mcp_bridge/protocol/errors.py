@@ -141,8 +141,12 @@ class HeaderMismatchError(ProtocolError):
 class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
 
-    def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
-        """Take names ("elicitation.url"), and why a legacy client lacks them."""
+    def __init__(self, *capabilities: str, legacy: str | None = None, asked: bool = False) -> None:
+        """
+        Take names ("elicitation.url"), and the version of a legacy client.
+
+        ``asked`` is true if that could have declared them when it began.
+        """
         named = " and ".join(capabilities)
         required: _Capabilities = {}
         for name in capabilities:
@@ -155,7 +159,10 @@ class MissingRequiredClientCapabilityError(ProtocolError):
         )
         if legacy is not None:
             who = "user" if set(required) == {"elicitation"} else "client"
-            text = f"This tool asks its {who} ({named}), which {legacy}."
+            why = f"requires MCP 2026-07-28; this client uses MCP {legacy}"
+            if asked:
+                why = "this client did not declare when its session began"
+            text = f"This tool asks its {who} ({named}), which {why}."
         super().__init__(text, data={"requiredCapabilities": required})
 
 

@@ -44,9 +44,10 @@ _MODES: Final = ("form", "url", "tools")
 @dataclass(slots=True, kw_only=True)
 class Session:
     """
-    What a client declared when it began, and where its replies arrive. It is not a credential.
+    The capabilities that a client declared when it began. It is not a credential.
 
-    ``user`` is the key of the user who began it, ``nonce`` what distinguishes it from others.
+    ``user`` is the key of the user who began it, ``nonce`` distinguishes it from others, and
+    ``replies`` is the cache in which the client's replies wait for their calls.
     """
 
     capabilities: dict[str, JSONObject] = field(default_factory=dict)

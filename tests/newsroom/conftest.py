@@ -16,6 +16,9 @@ from mcp_bridge.models import PendingCall
 from mcp_bridge.testing.checked import CheckedClient
 from testproject import settings as newsroom_settings
 
+# Other tests are without the newsroom's skills (tests/conftest.py).
+SKILLS = {"skills": {"BACKEND": "mcp_bridge.ext.skills.source.SkillSource"}}
+
 
 class Desk(CheckedClient):
     """A client whose calls return the value itself, and whose user agrees to all of them."""
@@ -60,7 +63,8 @@ def _is_plain(text: str) -> bool:
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> Iterator[None]:
     """Check that the newsroom is the site of the settings, with all its sources."""
-    with override_settings(MCP_BRIDGE=newsroom_settings.MCP_BRIDGE):
+    options = newsroom_settings.MCP_BRIDGE
+    with override_settings(MCP_BRIDGE={**options, "SOURCES": {**options["SOURCES"], **SKILLS}}):
         yield
 
 

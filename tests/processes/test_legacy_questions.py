@@ -143,7 +143,7 @@ def test_only_the_first_reply_in_the_session_counts(server: Server) -> None:
 
 
 def sender(client: Raw) -> Raw:
-    """Return a client of the same session, with a connection of its own."""
+    """Return a client of the same session, with another connection."""
     found = Raw(client.server)
     found.session = client.session
     return found

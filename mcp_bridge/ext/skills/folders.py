@@ -60,7 +60,7 @@ class Folder:
 
 def read_folder(folder: Path) -> Folder:
     """Return the skill in a folder. Raises ValueError with the rule that it breaks, and OSError."""
-    paths = dict(files_in(folder))
+    paths = dict(sorted(files_in(folder)))
     if MANIFEST not in paths:
         raise ValueError(f"it has no {MANIFEST}")
     size = sum(each.stat().st_size for each in paths.values())
@@ -80,14 +80,14 @@ def read_folder(folder: Path) -> Folder:
 
 def files_in(folder: Path) -> Iterator[tuple[str, Path]]:
     """
-    Yield the files of a folder by path, in order, without those whose names begin with a dot.
+    Yield the files of a folder by path, without those whose names begin with a dot.
 
     Raises ValueError for a link that leads out of the folder, or to a folder.
     """
     top = folder.resolve()
     for place, folders, names in os.walk(folder, onerror=_raise):
-        folders[:] = sorted(each for each in folders if not each.startswith((".", "__pycache__")))
-        for name in (*folders, *sorted(names)):
+        folders[:] = [each for each in folders if not each.startswith((".", "__pycache__"))]
+        for name in (*folders, *names):
             path = Path(place, name)
             within = path.relative_to(folder).as_posix()
             if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(top)):

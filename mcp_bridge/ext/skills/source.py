@@ -26,7 +26,7 @@ from mcp_bridge.sources.base import Source, first_line
 
 # The folder of an app that is searched for skills.
 PLACE: Final = "mcp_skills"
-# What a skill in SKILLS may have, beside its path.
+# The options of a skill in SKILLS, beside its path.
 _OPTIONS: Final = frozenset({"permissions", "public", "scopes", "throttle", "title"})
 
 
@@ -92,7 +92,8 @@ class SkillSource(Source):
                 found[name] = self._skill(name, folder)
             except (OSError, TypeError, ValueError) as why:
                 self._leave_out(name, folder, first_line(why))
-        for name in conf.SKILLS.keys() - {name for name, _ in folders}:
+        wanted = {name for name, given in conf.SKILLS.items() if given is not None}
+        for name in sorted(wanted.difference(name for name, _ in folders)):
             self._leave_out(name, PLACE, f"no installed app has the folder {PLACE}/{name}")
         return [*found.values()]
 
@@ -108,16 +109,16 @@ class SkillSource(Source):
         for config in apps.get_app_configs():
             place = Path(config.path, PLACE)
             for folder in sorted(place.iterdir()) if place.is_dir() else ():
-                if folder.is_dir() and not folder.name.startswith((".", "__")):
+                is_wanted = conf.SKILLS.get(folder.name, {}) is not None
+                if is_wanted and folder.is_dir() and not folder.name.startswith((".", "__")):
                     yield folder.name, folder
         for name, given in conf.SKILLS.items():
-            if "path" in given:
+            if given is not None and "path" in given:
                 yield name, Path(given["path"])
 
     def _skill(self, name: str, folder: Path) -> Skill:
         """Return the skill in a folder. Raises ValueError, OSError and the errors of a mark."""
-        given = {**conf.SKILLS.get(name, {}), "path": None}
-        del given["path"]
+        given = {key: each for key, each in (conf.SKILLS.get(name) or {}).items() if key != "path"}
         if unknown := given.keys() - _OPTIONS:
             raise TypeError(f"its option {min(unknown)!r} is unknown")
         options = options_in("skill", given)

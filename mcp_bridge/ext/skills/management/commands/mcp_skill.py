@@ -39,7 +39,7 @@ class Command(TablesCommand):
         snapshot = registry.snapshot.of(toolset)
         tools = [] if snapshot is None else [*snapshot.tools.values()]
         if not tools:
-            raise CommandError("The toolset has no tools.")
+            raise CommandError("There are no tools to write about.")
         file = Path(labels[app].path, PLACE, name, MANIFEST)
         try:
             file.parent.mkdir(parents=True)
