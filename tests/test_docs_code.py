@@ -248,6 +248,25 @@ def test_resources_are_read_and_completed(settings: Any, user: Any) -> None:
             client.read_resource(uri)
 
 
+def test_model_resource_of_the_page_is_served(settings: Any, user: Any) -> None:
+    name = "docs.model_resource"
+    sys.modules[name] = module = ModuleType(name)
+    module.groups = run("tools/resources", "ModelResource")["groups"]  # type: ignore[attr-defined]
+    module.groups.__module__ = name
+    source = {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}
+    source["OPTIONS"] = {"modules": [name]}  # type: ignore[assignment]
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SOURCES": {"functions": source}}
+    user.user_permissions.add(Permission.objects.get(codename="view_group"))
+    user.groups.add(Group.objects.create(name="press"))
+    Group.objects.create(name="others")
+    client = MCPClient(user=user)
+    listed = json.loads(client.read_resource("groups://all")[0]["text"])
+    assert listed == [{"uri": "groups://press", "title": "press"}]
+    assert json.loads(client.read_resource("groups://press")[0]["text"])["name"] == "press"
+    with pytest.raises(MCPError, match="Resource not found"):
+        client.read_resource("groups://others")
+
+
 def test_skill_of_the_page_is_served(
     settings: Any, user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

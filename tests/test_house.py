@@ -33,7 +33,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A file is at the top level only if Django, pytest or a user names it.
 TOP = {
-    *("__init__.py", "apps.py", "conf.py", "elicitation.py", "exceptions.py", "py.typed"),
+    *(
+        "__init__.py",
+        "apps.py",
+        "conf.py",
+        "elicitation.py",
+        "exceptions.py",
+        "py.typed",
+        "resources.py",
+    ),
     *("signals.py", "urls.py", "urls_async.py", "views.py"),
     *("locale", "migrations", "static", "templates"),
 }
@@ -55,13 +63,13 @@ ROOMS: dict[str, int] = {
     "records": 973,
     "registry": 958,
     "remote": 2_414,
-    "schemas": 2_927,
+    "schemas": 2_947,
     "server": 1_013,
-    "sources": 3_200,
+    "sources": 3_204,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
-    "top": 741,
+    "top": 822,
     "transports": 914,
 }
 # The packages inside each subpackage.
@@ -80,8 +88,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 39_537
-MOST_LINES_OF_CORE = 35_699
+MOST_LINES = 39_684
+MOST_LINES_OF_CORE = 35_846
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
@@ -119,6 +127,7 @@ PUBLIC = {
         "ToolSetting",
         "UsedState",
     ],
+    "mcp_bridge.resources": ["ModelResource"],
     "mcp_bridge.protocol.content": [
         *("AudioContent", "CallToolResult", "ContentBlock", "EmbeddedResource", "ImageContent"),
         *("OtherContent", "PromptMessage", "ResourceLink", "TextContent"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,12 +15,9 @@ from mcp_bridge.calls.errors import is_database_unavailable
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.features import Context, Feature
 from mcp_bridge.features.resources import Resource
-from mcp_bridge.protocol import RETRY_KEY, JSONObject, Request, errors
-from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol import RETRY_KEY, JSONObject, Request, errors, internal_error
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.server.methods import Endpoint
-
-logger = get_logger("mcp_bridge.calls")
 
 # The most values of an answer (MCP), and characters of a value that is completed.
 MOST: Final = 100
@@ -126,8 +122,4 @@ def _run(
     except Exception as exception:
         if is_database_unavailable(exception):
             raise
-        reference = secrets.token_hex(6)
-        told = feature.kind, feature.name, reference
-        logger.error("Completing the %s %r failed (reference %s)", *told, exc_info=exception)
-        text = f"Completion failed: the site's log says why under the reference {reference}."
-        raise errors.InternalError(text) from exception
+        raise internal_error(f"Completing the {feature.kind} {feature.name}") from exception

@@ -61,6 +61,8 @@ def _shared(tool: Tool, options: ResourceOptions | PromptOptions) -> dict[str, A
     for name, each in known.items():
         if name in options.completers:
             found[name] = _completer(options.completers[name])
+        elif name in tool.completers:
+            found[name] = tool.completers[name]
         elif choices := choices_in(each, schema.get("$defs", {})):
             found[name] = partial(_beginning, [as_text(choice) for choice in choices])
     own = {"check": text_checker(schema, tool.check), "headers": {}, "completers": found}

@@ -17,6 +17,7 @@ from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST, CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
+from mcp_bridge.schemas.django.models import row_completers
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import OperationSource, first_line
 from mcp_bridge.sources.operations.mapping import MappedOperation
@@ -125,6 +126,7 @@ class MarkedFunction:
             function=dotted_name(function),
             code=getattr(function, "__code__", None),
             options=options,
+            completers={} if type(options) is ToolOptions else row_completers(signature.parameters),
         )
         # A definition that cannot be serialised would break the whole list.
         encode(tool.definition(LATEST))

@@ -7,20 +7,24 @@ import decimal
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeGuard, get_args, get_origin
 
 from annotated_types import BaseMetadata, GroupedMetadata
+from django.contrib.auth import get_permission_codename
 from django.db import models
 from django.db.models.manager import BaseManager
 from pydantic import AfterValidator, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
+from mcp_bridge.features import Completer, Context
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, annotate, split_annotated
 from mcp_bridge.schemas.limits import check_hashes
+from mcp_bridge.schemas.signatures import Parameter
 
 _HINTS: Final[Mapping[type, TypeHint]] = {
     models.CharField: str,
@@ -157,6 +161,32 @@ def key_hint(queryset: Any, name: str | None) -> TypeHint:
     if hint is None:
         raise TypeError(f"{field.model.__name__}.{field.name} has a type without a JSON equivalent")
     return hints.with_bounds(str, field) if hint is str else hint
+
+
+def row_completers(parameters: Iterable[Parameter]) -> dict[str, Completer]:
+    """
+    Return what completes the parameters that take an instance, by name.
+
+    The values are those of its unique field in the default manager, for callers who may view the
+    model: for them, a function that hides some rows must have a completer of its own.
+    """
+    found = dict[str, Completer]()
+    for each in parameters:
+        model, metadata = split_annotated(each.hint)
+        if _is_model(model):
+            lookups = [given.field for given in metadata if isinstance(given, Lookup)]
+            found[each.name] = partial(_rows, model, (*lookups, model._meta.pk.name)[0])
+    return found
+
+
+def _rows(
+    model: type[models.Model], name: str, value: str, earlier: object, context: Context
+) -> Iterable[object]:
+    options = model._meta
+    if not context.user.has_perm(f"{options.app_label}.{get_permission_codename('view', options)}"):
+        return []
+    begun = model._default_manager.filter(**{f"{name}__startswith": value})
+    return begun.order_by(name).values_list(name, flat=True)
 
 
 def _is_model(hint: object) -> TypeGuard[type[models.Model]]:

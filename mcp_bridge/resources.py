@@ -1,0 +1,121 @@
+"""The rows of a model as resources, in one statement."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Unpack
+
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.db.models import Model, QuerySet
+
+from mcp_bridge.features import Context
+from mcp_bridge.features.marks import OfResource, mcp_resource, mcp_toolset
+from mcp_bridge.features.uris import UriTemplate
+
+# The most rows that the list names.
+MOST: Final = 100
+# The options of the template alone.
+_OF_ROWS: Final = frozenset({"name", "title", "description", "mime_type"})
+
+
+def ModelResource(
+    model: type[Model],
+    *,
+    uri: str,
+    fields: str | Sequence[str],
+    queryset: QuerySet[Any] | Callable[[Context], QuerySet[Any]] | None = None,
+    list_uri: str | None = None,
+    **options: Unpack[OfResource],
+) -> type:
+    """
+    Return a toolset with a template of a model's rows as resources, and a resource that lists them.
+
+    Assign it to a name in a module ``mcp_tools``. The variables of ``uri`` are lookups of the
+    model: "articles://{slug}". A row is read as a JSON object of its ``fields``, or as the text of
+    one field that is named as a string. ``queryset`` has the rows that a caller may read, or is a
+    function of the Context that returns them (default: all). The list, at ``list_uri`` (default:
+    the template up to its first variable, and "all"), has the URIs and texts of the first 100 rows.
+    The other options are those of ``mcp_resource``, for both. Variables are completed from the
+    queryset. Raises ValueError for a URI without a variable, FieldError for unknown fields, and the
+    errors of ``mcp_resource``.
+    """
+    template = UriTemplate(uri)
+    if not template.variables:
+        raise ValueError(f"ModelResource(uri={uri!r}): the URI has no variable, such as {{slug}}.")
+    names = [fields] if isinstance(fields, str) else [*fields]
+    # Unknown fields are an error now, and not when a row is read.
+    model._default_manager.values(*names, *template.variables)
+
+    completers: dict[str, Callable[..., QuerySet[Any]]] = {}
+
+    def rows(context: Context) -> QuerySet[Any]:
+        found = queryset(context) if callable(queryset) else queryset
+        return model._default_manager.all() if found is None else found.all()
+
+    def one(self: object, context: Context, **variables: str) -> Any:
+        try:
+            row = rows(context).values(*names).get(**variables)
+        except (ValueError, ValidationError) as why:
+            # A value that the field cannot have, such as a text for a number.
+            raise ObjectDoesNotExist from why
+        return str(row[fields]) if isinstance(fields, str) else row
+
+    def all_of_them(self: object, context: Context) -> list[dict[str, str]]:
+        found = list[dict[str, str]]()
+        for row in rows(context)[:MOST]:
+            values = {name: _value_of(row, name) for name in template.variables}
+            found.append({"uri": template.expand(values), "title": str(row)})
+        return found
+
+    for name in template.variables:
+        completed = _completer(rows, name)
+        others = {each: "" for each in template.variables if each != name}
+        completers[name] = _with_parameters(completed, {"value": inspect.Parameter.empty, **others})
+    variables = dict.fromkeys(template.variables, inspect.Parameter.empty)
+    meta = model._meta
+    shared: Any = {key: value for key, value in options.items() if key not in _OF_ROWS}
+    own: dict[str, Any] = {"name": meta.model_name, "description": f"One {meta.verbose_name}."}
+    marked = mcp_resource(uri, **{**own, **options})(_with_parameters(one, variables))
+    for name, completer in completers.items():
+        marked.complete(name)(completer)
+    listed = mcp_resource(
+        list_uri or f"{uri.partition('{')[0]}all",
+        name=f"{options.get('name') or meta.model_name}_list",
+        description=f"The first {MOST} {meta.verbose_name_plural}, with their URIs.",
+        **shared,
+    )(all_of_them)
+    toolset = type(f"{model.__name__}Resource", (), {"one": marked, "all_of_them": listed})
+    # As if it were written in the module that calls.
+    toolset.__module__ = sys._getframe(1).f_globals["__name__"]
+    return mcp_toolset(prefix="")(toolset)
+
+
+def _completer(rows: Callable[[Context], QuerySet[Any]], name: str) -> Callable[..., QuerySet[Any]]:
+    """Return what completes a variable: the values of rows that have the earlier variables."""
+
+    def complete(context: Context, value: str, **earlier: str) -> QuerySet[Any]:
+        found = rows(context).filter(**{f"{name}__startswith": value})
+        found = found.filter(**{lookup: each for lookup, each in earlier.items() if each})
+        return found.order_by(name).values_list(name, flat=True).distinct()
+
+    return complete
+
+
+def _with_parameters(function: Any, defaults: Mapping[str, object]) -> Any:
+    """Return a function whose keyword arguments are parameters that take texts, with defaults."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    kept = [each for each in parameters if each.name in ("self", "context")]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [inspect.Parameter(name, kind, default=each) for name, each in defaults.items()]
+    function.__signature__ = inspect.Signature([*kept, *own])
+    function.__annotations__ = {"context": Context, **dict.fromkeys(defaults, str)}
+    return function
+
+
+def _value_of(row: Model, lookup: str) -> Any:
+    value: Any = row
+    for part in lookup.split("__"):
+        value = getattr(value, part)
+    return value
