@@ -46,7 +46,7 @@ class Site:
     def request(self, method: str, **params: Any) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
         body = json.dumps(message).encode()
-        named = {"HTTP_MCP_NAME": params["name"]} if "name" in params else {}
+        named = {"HTTP_MCP_NAME": params[by] for by in ("name", "uri") if by in params}
         if os.environ["BENCHMARK_MODE"] != "anonymous":
             named["HTTP_AUTHORIZATION"] = f"Bearer {self.token}"
         return {

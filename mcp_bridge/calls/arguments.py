@@ -287,9 +287,9 @@ def _explained(
         elif len(place) > 1:
             text = "is not a known member; leave it out"
         elif known := ", ".join(schema.get("properties", {})):
-            text = f"is not a parameter of this tool, which takes {cut(known, 500)}; leave it out"
+            text = f"is not a parameter (known are {cut(known, 500)}); leave it out"
         else:
-            text = "is not a parameter: this tool takes no arguments; send {}"
+            text = "is not a parameter: there are none; send {}"
         found.append((_error(place, kind, text), branches))
     return sorted(_merged(found), key=lambda error: error.path)
 

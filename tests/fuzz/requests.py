@@ -92,7 +92,20 @@ class Requests:
 
 
 def _others(client: MCPClient) -> list[tuple[str, dict[str, Any]]]:
-    listed = [("tools/list", {}), ("tools/list", {"cursor": pagination.after("echo")})]
+    review = {"type": "ref/prompt", "name": "review"}
+    note = {"type": "ref/resource", "uri": "notes://{name}/{+path}"}
+    listed: list[tuple[str, dict[str, Any]]] = [
+        ("tools/list", {}),
+        ("tools/list", {"cursor": pagination.after("echo")}),
+        ("resources/list", {}),
+        ("resources/templates/list", {"cursor": pagination.after("a")}),
+        ("prompts/list", {}),
+        ("resources/read", {"uri": "notes://a%20b/c/d"}),
+        ("resources/read", {"uri": "days://2026-07-28"}),
+        ("prompts/get", {"name": "review", "arguments": {"day": "2026-07-28", "count": "5"}}),
+        ("completion/complete", {"ref": review, "argument": {"name": "day", "value": "2026"}}),
+        ("completion/complete", {"ref": note, "argument": {"name": "path", "value": ""}}),
+    ]
     if client.revision.modern:
         return [*listed, ("server/discover", {}), ("notifications/cancelled", {"requestId": 1})]
     version = {"protocolVersion": client.revision.version, "capabilities": {}}

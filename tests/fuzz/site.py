@@ -12,7 +12,7 @@ from django.urls import path
 from modernrpc.server import RpcServer
 from pydantic import BaseModel, Field
 
-from mcp_bridge import Context, mcp_tool
+from mcp_bridge import Context, mcp_prompt, mcp_resource, mcp_tool
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.schemas import McpHeader
 from mcp_bridge.testing.serving import addresses
@@ -131,9 +131,33 @@ def hidden() -> str:
     return "hidden"
 
 
+@mcp_resource("notes://{name}/{+path}")
+def note(name: str, path: str) -> str:
+    """Return a note."""
+    return f"{name}: {path}"
+
+
+@mcp_resource("days://{day}", permissions="auth.add_group")
+def hidden_day(day: datetime.date) -> str:
+    """Never read: no caller here has the permission."""
+    return str(day)
+
+
+@mcp_prompt
+def review(day: datetime.date, tone: Literal["kind", "strict"] = "kind", count: int = 3) -> str:
+    """Have a day reviewed."""
+    return f"Review {day}, {tone}, {count} times."
+
+
+@review.complete("day")
+def days(value: str) -> list[str]:
+    return [each for each in ("2026-07-28", "2026-07-29") if each.startswith(value)]
+
+
 def urlconf(*, asynchronous: bool) -> Any:
     """Return the addresses of the site."""
     server = RpcServer(register_system_procedures=False)
-    for each in (add, echo, later, tree, book, routed, by_hand, wipe, ask, hidden):
+    tools = (add, echo, later, tree, book, routed, by_hand, wipe, ask, hidden)
+    for each in (*tools, note, hidden_day, review):
         server.register_procedure(each)
     return addresses(path("rpc", server.view), asynchronous=asynchronous)

@@ -316,7 +316,7 @@ def test_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -> N
     assert received == [("here", "x"), ("x", "here", "b")]
     answer = modern.call_tool("move", {"from_": "x"})
     assert "/from: is required" in text_of(answer)
-    assert "which takes from, to-place, class" in text_of(answer)
+    assert "known are from, to-place, class" in text_of(answer)
 
 
 def test_own_name_of_an_alias_cannot_be_sent(modern: CheckedClient, settings: Any) -> None:

@@ -152,7 +152,7 @@ def test_functions_are_called_refused_and_recorded_at_every_revision(
     refused = client.call_tool("order_status", {"number": "x", "self": 1})
     assert refused["isError"]
     assert "/number" in text_of(refused)
-    assert "/self: is not a parameter of this tool" in text_of(refused)
+    assert "/self: is not a parameter" in text_of(refused)
     with pytest.raises(MCPError, match="Unknown tool"):
         client.call_tool("order_cancel", {"number": 1})
     written = ToolCallRecord.objects.order_by("pk").values_list("tool", "outcome", "error_code")

@@ -16,6 +16,7 @@ from tests.hostile.themes import (
     methods,
     newsroom,
     notifications,
+    primitives,
     routing,
     text,
     tools,
@@ -26,5 +27,5 @@ THEMES: list[Theme] = [
     *(framing.THEME, headers.THEME, credentials.THEME, text.THEME, envelope.THEME),
     *(notifications.THEME, batches.THEME, versions.THEME, routing.THEME, methods.THEME),
     *(tools.THEME, arguments.THEME, cursors.THEME, confirmations.THEME, faults.THEME),
-    newsroom.THEME,
+    *(newsroom.THEME, primitives.THEME),
 ]
