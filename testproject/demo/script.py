@@ -155,7 +155,7 @@ class Script:
         self.say(f"articles_delete: refused as if it did not exist, {refused!r}")
 
     async def _reading(self, reader: Visitor, slug: str) -> None:
-        """Complete the slug of an article, read it as a resource, and get a prompt about it."""
+        """Complete a slug, read its article as a resource, get a prompt about it, read a skill."""
         client = reader.client
         (template,) = (await client.list_resource_templates()).resource_templates
         ref = ResourceTemplateReference(uri=template.uri_template)
@@ -171,6 +171,11 @@ class Script:
         prompt = await client.get_prompt("headline", {"slug": slug, "count": "2"})
         text = prompt.messages[0].content.text
         self.say(f"the prompt headline: {text.splitlines()[0]}")
+        listed = {each.name: each for each in (await client.list_resources()).resources}
+        skill = listed["edit-an-article"]
+        (contents,) = (await client.read_resource(skill.uri)).contents
+        expect(contents.text.startswith("---\nname: edit-an-article\n"), "a skill")
+        self.say(f"{skill.uri}, a skill: {skill.description.partition('. ')[0]}")
 
     async def _weather(self, reader: Visitor) -> None:
         forecast = await reader.call("weather_forecasts_read", place="Fairhaven", days=2)
