@@ -39,7 +39,7 @@ demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--onc
 test: $(VENV)/.demo $(VENV)/.test  ## Run the tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
-alone: $(VENV)/.demo $(VENV)/.test  ## The tests that start sites and servers in processes of their own, race, or measure
+alone: $(VENV)/.demo $(VENV)/.test .conformance/installed  ## The tests that start sites and servers in processes of their own, race, or measure
 	$(BIN)/python -m pytest -m alone $(or $(ARGS),-n 2 --dist worksteal)
 
 proofs:  ## Everything that takes long, before a release: all tests in each surrounding, and every proof whole
@@ -92,7 +92,7 @@ contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on eac
 		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal tests/contract) || exit 1; \
 	done
 
-lane: $(VENV)/.demo $(VENV)/.test  ## Run all tests with every client on the direct lane
+lane: $(VENV)/.demo $(VENV)/.test .conformance/installed  ## Run all tests with every client on the direct lane
 	WAY=lane $(BIN)/python -m pytest -m "" $(or $(ARGS),-n 2 --dist worksteal)
 
 pages: $(VENV)/.demo $(VENV)/.test  ## Each page of the admin: every kind of person, hostile input, all links, no text without translation
@@ -110,7 +110,7 @@ hostile: $(VENV)/.demo $(VENV)/.test $(VENV)/.hostile  ## Hostile requests to tw
 load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls (ARGS="--calls 100000")
 	$(BIN)/python -m tests.hostile.load $(ARGS)
 
-services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
+services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services .conformance/installed  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
 	RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1 $(BIN)/python -m pytest -m "" $(or $(ARGS),-n 2 --dist loadfile \
 		--ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
@@ -134,6 +134,10 @@ docs: $(VENV)/.docs  ## Build the documentation into site/; every link and ancho
 
 conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
 	$(BIN)/python tests/conformance/run.py
+
+# The server of the TypeScript SDK is tested with, too.
+.conformance/installed: | $(VENV)/.test
+	$(BIN)/python tests/conformance/run.py --install
 
 sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox, sites with own users, label-studio, ARA and oscar; all of their APIs as tools (ARGS="djoser ara" for some)
 	$(BIN)/python -m tests.sites $(ARGS)
@@ -164,7 +168,7 @@ bench-quick: $(VENV)/.demo $(VENV)/.test  ## Count function calls, against bench
 bench-page:  ## Put the last run's tables and charts into docs/project/performance.md
 	.venv-bench/bin/python -m benchmarks.page $(ARGS)
 
-tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
+tox: $(VENV)/.tox $(VENV)/.test .conformance/installed  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
 	$(BIN)/tox $(ARGS)
 
 audit: $(VENV)-dist/.dist  ## Ask for known vulnerabilities of the pinned packages, where that data can be had

@@ -13,6 +13,9 @@ import pytest
 
 from mcp_bridge.conf import conf
 from tests.processes.conftest import Worker
+from tests.remote.conftest import official
+
+__all__ = ["official"]
 
 # No test's transaction holds the processes' writes: the database is emptied after each test.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +35,21 @@ def test_change_applies_here_at_once_and_elsewhere_in_time(
         assert one("tools") == left
         time.sleep(conf.STATE_MAX_AGE)
         assert other("tools") == left
+
+
+def test_three_processes_serve_what_one_has_fetched(
+    start: Callable[..., Worker], official: str
+) -> None:
+    host = official.partition("//")[2]
+    workers = [start(WORKER_REMOTE=host) for _ in range(3)]
+    workers[0]("migrate")
+    assert [each("add", a=1, b=2) for each in workers] == [None, None, None]
+    workers[0]("connect", url=f"{official}/modern_sse/mcp")
+    time.sleep(conf.STATE_MAX_AGE)
+    assert [each("add", a=1, b=2) for each in workers] == [{"total": 3}] * 3
+    workers[1]("toggle", name="far_add", enabled=False)
+    time.sleep(conf.STATE_MAX_AGE)
+    assert [each("add", a=1, b=2) for each in workers] == [None, None, None]
 
 
 def test_answers_are_of_one_generation_during_reloads(

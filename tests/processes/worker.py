@@ -198,6 +198,33 @@ def tools() -> list[str]:
     return [tool["name"] for tool in client().list_tools()]
 
 
+def connect(url: str) -> None:
+    """Connect a remote server, and enable its tool ``add``."""
+    from mcp_bridge.models import ToolSetting
+    from mcp_bridge.registry.registry import registry
+    from mcp_bridge.registry.tool_status import mark_approved
+    from mcp_bridge.remote.models import RemoteServer
+    from mcp_bridge.remote.sync import sync
+
+    sync(RemoteServer.objects.create(slug="far", name="Far", url=url))
+    row = ToolSetting(name="far_add", chosen=True)
+    mark_approved(row, registry.build(registry.discovered.candidates["far_add"]))
+    row.save()
+
+
+def add(a: int, b: int) -> Any:
+    """Call the remote tool as a superuser, if it is listed."""
+    from django.contrib.auth import get_user_model
+
+    from mcp_bridge.testing import MCPClient
+
+    user, _ = get_user_model().objects.get_or_create(username="ada", is_superuser=True)
+    caller = MCPClient(user=user)
+    if "far_add" not in [each["name"] for each in caller.list_tools()]:
+        return None
+    return caller.call_tool("far_add", {"a": a, "b": b})["structuredContent"]
+
+
 def toggle(name: str, enabled: bool) -> None:
     from mcp_bridge.models import ToolSetting
 
@@ -334,6 +361,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "administer_for": administer_for,
     "migrate": migrate,
     "tools": tools,
+    "connect": connect,
+    "add": add,
     "toggle": toggle,
     "hammer": hammer,
     "die_in_a_call": die_in_a_call,

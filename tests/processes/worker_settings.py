@@ -16,8 +16,9 @@ if "sqlite" in str(DATABASES["default"]["ENGINE"]):
         "timeout": 60,
     }
 MCP_BRIDGE = {
+    "REMOTE_ALLOWED_HOSTS": os.environ.get("WORKER_REMOTE", "").split(),
     "SOURCES": {
         **dict.fromkeys(DEFAULT_SOURCES),
         "generations": {"BACKEND": "tests.processes.worker.GenerationSource"},
-    }
+    },
 }

@@ -16,7 +16,6 @@ from mcp_bridge.protocol import JSONObject
 from mcp_bridge.remote.client import RemoteError
 from tests.remote.calls import calling, tools_of
 from tests.remote.conftest import Connect
-from tests.remote.upstreams import everything
 from tests.remote.upstreams.official import KINDS
 from tests.remote.upstreams.writing import LEGACY, MODERN
 
@@ -91,7 +90,6 @@ def test_both_clients_receive_equal_lists_and_results(connect: Connect, url: str
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(everything.node() is None, reason="make conformance installs it")
 def test_everything_server_answers_both_clients_alike(
     connect: Connect, everything_url: str
 ) -> None:
@@ -99,7 +97,6 @@ def test_everything_server_answers_both_clients_alike(
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(everything.node() is None, reason="make conformance installs it")
 def test_everything_server_receives_a_new_session(connect: Connect, everything_url: str) -> None:
     client = connect(everything_url)
     client.meet()

@@ -29,7 +29,7 @@ def node() -> str | None:
 def running() -> Iterator[str]:
     """Yield the URL of the server."""
     program = node()
-    assert program is not None, "make conformance installs it"
+    assert program is not None, "make .conformance/installed"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {**os.environ, "PORT": str(port)}
