@@ -46,7 +46,8 @@ class Site:
     def request(self, method: str, **params: Any) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
         body = json.dumps(message).encode()
-        named = {"HTTP_MCP_NAME": params[by] for by in ("name", "uri") if by in params}
+        name = params.get("name") or params.get("uri")
+        named = {"HTTP_MCP_NAME": name} if name else {}
         if os.environ["BENCHMARK_MODE"] != "anonymous":
             named["HTTP_AUTHORIZATION"] = f"Bearer {self.token}"
         return {

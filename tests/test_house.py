@@ -65,7 +65,7 @@ ROOMS: dict[str, int] = {
     "remote": 2_414,
     "schemas": 2_947,
     "server": 1_013,
-    "sources": 3_204,
+    "sources": 3_240,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
@@ -88,8 +88,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 39_684
-MOST_LINES_OF_CORE = 35_846
+MOST_LINES = 39_736
+MOST_LINES_OF_CORE = 35_898
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 from django.urls import include, path
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.filters import BaseFilterBackend
 from rest_framework.permissions import BasePermission
 from rest_framework.routers import SimpleRouter
 from rest_framework.serializers import ModelSerializer
@@ -147,3 +149,53 @@ def test_wrong_marks_raise_where_they_stand(mark: Any, error: str) -> None:
 
     with pytest.raises((TypeError, ValueError), match=error):
         mark(function)
+
+
+class MineOnly(BaseFilterBackend):
+    """Shows a caller the groups that begin as the user's name does."""
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        return queryset.filter(name__startswith=request.user.get_username()[:1])
+
+
+@mcp_toolset(prefix="own")
+class OwnTeamViewSet(ReadOnlyModelViewSet):
+    """Teams."""
+
+    permission_classes = [Published]
+    authentication_classes = [SessionAuthentication]
+    filter_backends = [MineOnly]
+    queryset = Group.objects.all()
+    serializer_class = TeamSerializer
+    lookup_field = "name"
+
+    @mcp_resource("own://{name}")
+    def retrieve(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return one team."""
+        return super().retrieve(request, *args, **kwargs)
+
+
+def test_lookup_is_completed_as_the_view_reads(settings: Any, user: Any) -> None:
+    router = SimpleRouter()
+    router.register("own", OwnTeamViewSet)
+    route(settings, path("api/", include(router.urls)))
+    source = {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"}
+    settings.MCP_BRIDGE = {"SOURCES": {"api": source}}
+    first = user.get_username()[:1]
+    for name in (f"{first}-one", f"{first}-two", "Secret", "zebra"):
+        Group.objects.create(name=name)
+    client = CheckedClient(user=user)
+    ref = {"type": "ref/resource", "uri": "own://{name}"}
+
+    def completed(value: str) -> list[str]:
+        argument = {"name": "name", "value": value}
+        found: list[str] = client.post("completion/complete", ref=ref, argument=argument)[
+            "completion"
+        ]["values"]
+        return found
+
+    assert completed("") == [f"{first}-one", f"{first}-two"]
+    assert completed(f"{first}-t") == [f"{first}-two"]
+    assert completed("Sec") == completed("zeb") == []
+    for name in completed(""):
+        assert client.read_resource(f"own://{name}")

@@ -36,7 +36,7 @@ _AUTHENTICATOR: Final = frozenset(
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose code is known and need not be inspected.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
-_REFUSED: Final = (
+REFUSED: Final = (
     *(exceptions.NotAuthenticated, exceptions.AuthenticationFailed),
     *(exceptions.PermissionDenied, PermissionDenied),
 )
@@ -301,7 +301,7 @@ def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
         view = make_view(endpoint, request)
         view.request.version = version_of(endpoint, None).value
         view.check_permissions(view.request)
-    except _REFUSED:
+    except REFUSED:
         return False
     except (DatabaseError, InterfaceError):
         raise

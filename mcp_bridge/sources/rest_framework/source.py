@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib.util import find_spec
 
@@ -17,6 +17,7 @@ from mcp_bridge.features.marks import toolset_of
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import LeftOut, Line, OperationSource, first_line, mend_import
 from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.completing import row_completers
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints, routes
 from mcp_bridge.sources.secrets import refuse_secret_answers
 
@@ -189,7 +190,10 @@ class RESTFrameworkSource(OperationSource[Selected]):
             hint = "Put @extend_schema(request=...) on it, or set the option input_schema."
             self.report("W072", text, hint)
         self._lost += [str(endpoint)] if description.corrected.is_lost else []
-        return tool
+        if type(options) is ToolOptions:
+            return tool
+        completers = row_completers(endpoint, guarded=not options.scopes)
+        return replace(tool, completers=completers)
 
     def report_all(self) -> None:
         super().report_all()
