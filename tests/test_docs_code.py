@@ -303,7 +303,7 @@ def test_confirmation_deletes_after_approval(user: Any, settings: Any) -> None:
     offer(settings, run("access/confirmation", "def delete_article")["delete_article"])
     form, article = CheckedClient(user=user, capabilities=FORM), {"slug": "a"}
     (request,) = rounds(form, "delete_article", article)["inputRequests"].values()
-    assert "May the tool delete_article" in request["params"]["message"]
+    assert "May delete_article" in request["params"]["message"]
     assert not rounds(form, "delete_article", article, [accepted(confirm=True)])["isError"]
     silent = CheckedClient(user=user)
     told = text_of(silent.call_tool("delete_article", article))

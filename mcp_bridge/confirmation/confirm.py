@@ -130,7 +130,7 @@ def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
     text = shown_arguments(call)
     values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
     message = gettext(
-        "May the tool %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
+        "May %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
     )
     box = {"type": "boolean", "title": gettext("Yes, run %(tool)s") % values, "default": False}
     schema = {"type": "object", "properties": {CONFIRM: box}, "required": [CONFIRM]}

@@ -44,7 +44,7 @@ def error(client: CheckedClient, method: str = "tools/list", **params: Any) -> s
 def test_question_shows_the_call(asker: CheckedClient) -> None:
     (request,) = call(asker)["inputRequests"].values()
     assert request["params"]["message"] == (
-        'May the tool wipe (Wipe) be run, once, with these arguments?\n\n{\n  "name": "all"\n}'
+        'May wipe (Wipe) be run, once, with these arguments?\n\n{\n  "name": "all"\n}'
     )
 
 

@@ -520,7 +520,7 @@ def test_confirmation_is_asked_of_a_legacy_client(serve: Callable[..., Session])
     session.send("tools/call", name="wipe", arguments={})
     question = session.read()
     assert question["method"] == "elicitation/create"
-    assert "May the tool wipe" in question["params"]["message"]
+    assert "May wipe" in question["params"]["message"]
     agreed = {"action": "accept", "content": {"confirm": True}}
     answer = {"jsonrpc": "2.0", "id": question["id"], "result": agreed}
     session.write(json.dumps(answer).encode() + b"\n")

@@ -62,7 +62,7 @@ def test_client_asks_its_user_and_the_call_runs(live_server: Any, user: Any, set
     serve(settings, wipe, confirm=True)
     result, asked = talk(live_server, user, "wipe", "2026-07-28", name="all")
     assert (result.is_error, RUNS, len(asked)) == (False, [("all", 1)], 1)
-    assert "May the tool wipe (wipe) be run" in asked[0]
+    assert "May wipe (wipe) be run" in asked[0]
 
 
 @pytest.mark.parametrize(
