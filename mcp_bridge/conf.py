@@ -153,6 +153,7 @@ class Conf:
     ALLOW_ANONYMOUS: bool | None = _key(None)
     REST: bool = _key(True)
     LEGACY_ASK: Annotated[float, Gt(0)] | Literal[False] = _key(False)
+    LEGACY_ASK_THREADS: Annotated[int, Ge(1)] = _key(2)
     DISCOVERY_PERMISSION: Annotated[str, MinLen(1)] | None = _key(None)
     ACCESS_POLICY: str = _key("mcp_bridge.access.AccessPolicy")
     NEW_TOOLS: Literal["enabled", "disabled"] = _key("enabled")

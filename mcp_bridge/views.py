@@ -180,13 +180,10 @@ class MCPView(BridgeView):
         known = server
         # Whether it has streams is seldom asked.
         known.request = request if self.has_streams else None
-        session = None
-        if conf.LEGACY_ASK:
-            await places.in_thread()
-            session = http.session_of(request)
+        session = http.session_of(request) if conf.LEGACY_ASK else None
         # Most requests do not ask for notifications, and are not streamed.
         is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
-        is_asked = is_asked or self.always_notifies or (session is not None and session.is_known)
+        is_asked = is_asked or self.always_notifies or (session is not None and session.may_ask)
         stream = http.stream_for(request, self.view_is_async) if is_asked else None
         if stream is not None:
             stream.readmit = partial(self.readmit, request)
@@ -201,10 +198,11 @@ class MCPView(BridgeView):
             if session is None or message.revision.modern:
                 return await known.handle(message, context)
             if message.method != "initialize":
-                session.join(context)
+                await session.join(context)
                 return await known.handle(message, context)
             result = await known.handle(message, context)
-            session.begin(message, known.asked_capabilities)
+            if message.id is not None:
+                session.begin(message, known.asked_capabilities)
             return result
 
         headers, info = http.headers_of(request.META), server.server_info

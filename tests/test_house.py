@@ -51,26 +51,26 @@ ROOMS: dict[str, int] = {
     "admin": 2_715,
     "calls": 1_142,
     "checks": 759,
-    "concurrency": 319,
+    "concurrency": 321,
     "confirmation": 528,
-    "ext": 2_849,
+    "ext": 2_902,
     "features": 769,
-    "management": 1_334,
+    "management": 1_338,
     "models": 352,
     "oauth": 1_116,
     "outbound": 347,
     "protocol": 974,
     "records": 973,
-    "registry": 958,
+    "registry": 963,
     "remote": 2_414,
     "schemas": 2_947,
-    "server": 1_013,
+    "server": 1_014,
     "sources": 3_240,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
     "top": 822,
-    "transports": 914,
+    "transports": 969,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -88,8 +88,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 39_736
-MOST_LINES_OF_CORE = 35_898
+MOST_LINES = 39_911
+MOST_LINES_OF_CORE = 36_001
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

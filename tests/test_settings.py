@@ -38,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "AUDIT": {},
     "CONFIRMATION_MAX_AGE": 600,
     "LEGACY_ASK": False,
+    "LEGACY_ASK_THREADS": 2,
     "SKILLS": {},
     "FOUR_EYES": False,
     "NOTIFY_HELD": [],

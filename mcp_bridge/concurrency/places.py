@@ -388,12 +388,14 @@ class CallSlot:
         """Free the slot, once; if requests wait, close the connections of this thread before."""
         global _all
         request = self._request
-        if request is not None and request.others_wait and _get_running_loop() is None:
-            close_connections()
-        with _lock:
-            _all -= 1
-            left = _running[self._caller] - 1
-            if left:
-                _running[self._caller] = left
-            else:
-                del _running[self._caller]
+        try:
+            if request is not None and request.others_wait and _get_running_loop() is None:
+                close_connections()
+        finally:
+            with _lock:
+                _all -= 1
+                left = _running[self._caller] - 1
+                if left:
+                    _running[self._caller] = left
+                else:
+                    del _running[self._caller]

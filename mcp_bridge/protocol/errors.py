@@ -161,7 +161,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
             who = "user" if set(required) == {"elicitation"} else "client"
             why = f"requires MCP 2026-07-28; this client uses MCP {legacy}"
             if asked:
-                why = "this client did not declare when its session began"
+                why = "this site asks only clients that declared it when their session began"
             text = f"This tool asks its {who} ({named}), which {why}."
         super().__init__(text, data={"requiredCapabilities": required})
 

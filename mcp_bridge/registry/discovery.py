@@ -34,17 +34,25 @@ class Reading(NamedTuple):
         """Return whether the source is unchanged, as far as its version shows."""
         if self.source is None or generations is None:
             return True
-        return self.source.version(generations) == self.version
+        return version_of(self.source, generations) == self.version
 
     @property
     def may_change(self) -> bool:
         """Whether the source has versions."""
-        return self.source is not None and self.source.version({}) is not None
+        return self.source is not None and version_of(self.source, {}) is not None
 
     @property
     def waits(self) -> bool:
         """Whether some feature could not be built yet."""
         return any(isinstance(each, NotYet) for each in self.messages)
+
+
+def version_of(source: Source, generations: Mapping[int, str]) -> Hashable:
+    """Return the version of a source, or its error: then it is read when that is another one."""
+    try:
+        return source.version(generations)
+    except Exception as exception:
+        return repr(exception)
 
 
 def make_source(alias: str) -> Source:
@@ -73,7 +81,7 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
         )
         return Reading(None, [], [message], None)
     # Read before the tools, so that changes in the meantime cause another read.
-    version = None if generations is None else source.version(generations)
+    version = None if generations is None else version_of(source, generations)
     try:
         features = [replace(each, source_alias=alias) for each in source.tools()]
     except Exception as exception:

@@ -99,15 +99,27 @@ async def call_feature(endpoint: Any, request: Request, context: Context) -> Cal
         result = await perform(call)
         while isinstance(result, InputRequiredResult) and not request.revision.input_required:
             # Asked on the stream, a legacy client leaves repeating the call to the server.
-            responses = await context.stream.ask(result.requests)
-            once = replace(context, scratch={})
-            answers = Answers(result.state, responses)
+            answers = Answers(result.state, await context.stream.ask(result.requests))
+            await places.in_thread()
+            endpoint, once = _readmitted(endpoint, request, context)
             call = Call(name, arguments, once, None, answers, endpoint, kind, request, call.slot)
             result = await perform(call)
         return result
     finally:
         if call.slot is not None:
             call.slot.free()
+
+
+def _readmitted(endpoint: Any, request: Request, context: Context) -> tuple[Any, Context]:
+    """Return the endpoint and the context of a further round, with the caller's rights of now."""
+    once, stream = context, context.stream
+    if stream.readmit is not None:
+        endpoint, once = stream.readmit(request)
+    # Other keys are those of this package, for one round.
+    for key in [each for each in context.scratch if not isinstance(each, str)]:
+        del context.scratch[key]
+    client, scratch = context.client, context.scratch
+    return endpoint, replace(once, stream=stream, client=client, scratch=scratch)
 
 
 def call_named(endpoint: Any, name: object, arguments: object, context: Context) -> CallResult:

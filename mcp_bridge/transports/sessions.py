@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 from typing import Any, Final
 
@@ -21,11 +21,11 @@ from django.core import signing
 from django.core.cache import cache
 from django.http import HttpRequest
 
-from mcp_bridge.concurrency.places import in_thread, on_loop
+from mcp_bridge.concurrency.places import close_connections, in_thread, on_loop
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Client, Context
 from mcp_bridge.protocol import JSONObject, Reply, Request, errors
-from mcp_bridge.protocol.input_requests import InputRequest, URLElicitRequest
+from mcp_bridge.protocol.input_requests import InputRequest, URLElicitRequest, check_response
 from mcp_bridge.transports.streams import Stream
 
 # Seconds that a call waits for a reply over stdio, and by default.
@@ -78,12 +78,20 @@ class Session:
         """
         Send requests; return the responses by key.
 
-        One that is refused, or not answered in time, counts as cancelled by the user.
+        One that is refused, or not answered in time, counts as cancelled by the user. Raises
+        BusyError if LEGACY_ASK_THREADS wait already, since the replies need threads too.
         """
-        seconds = conf.LEGACY_ASK or PATIENCE
+        async with stream.waiting():
+            return await self._ask(stream, requests)
+
+    async def _ask(self, stream: Stream, requests: Mapping[str, InputRequest]) -> JSONObject:
+        # The signed state of a question expires.
+        seconds = min(conf.LEGACY_ASK or PATIENCE, conf.CONFIRMATION_MAX_AGE)
         ids = {secrets.token_urlsafe(24): key for key in requests}
         keys = {_key(each): key for each, key in ids.items()}
         await in_thread()
+        # Nothing of the database is held while a person thinks.
+        close_connections()
         self.replies.set_many(dict.fromkeys(keys, self.nonce), seconds + _KEPT)
         for each, key in ids.items():
             request = requests[key]
@@ -95,15 +103,19 @@ class Session:
             found = await self._wait(stream, keys, seconds)
         except asyncio.CancelledError:
             await in_thread()
-            self.replies.delete_many(keys)
+            self._forget(keys)
             raise
-        self.replies.delete_many(keys)
+        self._forget(keys)
         for each, key in ids.items():
             if key not in found:
                 late = {"requestId": each, "reason": f"No answer within {seconds:g} seconds."}
                 stream.send({"method": "notifications/cancelled", "params": late})
-        cancelled = {"action": "cancel"}
-        return {key: found.get(key, {}).get("result", cancelled) for key in requests}
+        return {key: _response(key, each, found.get(key)) for key, each in requests.items()}
+
+    def _forget(self, keys: Mapping[str, str]) -> None:
+        # They expire by themselves if the cache fails.
+        with suppress(Exception):
+            self.replies.delete_many(keys)
 
     async def _wait(
         self, stream: Stream, keys: Mapping[str, str], seconds: float
@@ -132,29 +144,38 @@ class Session:
 
 
 class RequestSession:
-    """The session of an HTTP request, if its header names one that can be asked."""
+    """The session of an HTTP request, if it is a legacy client's and its header names one."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._user = str(getattr(request.user, "pk", None))
         self._sent = request.META.get("HTTP_MCP_SESSION_ID")
+        # Without a second thread, the server could not receive the reply.
+        self._has_threads = request.META.get("wsgi.multithread", True)
         self._begun: str | None = None
-        self.session: Session | None = None
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a call of the request may ask the client."""
+        return self._sent is not None and self._has_threads
+
+    @cached_property
+    def session(self) -> Session | None:
+        """The session that the caller has begun, and not ended; read in a thread."""
         with suppress(signing.BadSignature, ValueError, TypeError):
             capabilities, user, nonce = signing.loads(self._sent or "", salt=_SALT)
             if user == self._user and cache.get(_ended(nonce)) is None:
-                self.session = Session(capabilities=capabilities, user=user, nonce=nonce)
+                return Session(capabilities=capabilities, user=user, nonce=nonce)
+        return None
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the caller has begun it, and not ended it."""
-        return self.session is not None
-
-    def join(self, context: Context) -> None:
+    async def join(self, context: Context) -> None:
         """Let a call ask the client. Raises SessionNotFoundError for an unknown session."""
-        if self.session is not None:
-            self.session.join(context)
-        elif self._sent is not None:
+        if self._sent is None:
+            return
+        await in_thread()
+        if self.session is None:
             raise errors.SessionNotFoundError
+        if self._has_threads:
+            self.session.join(context)
 
     def begin(self, message: Request, asked: frozenset[str]) -> None:
         """Begin a session, whose id the client reads in the header of the reply."""
@@ -171,6 +192,7 @@ class RequestSession:
 
     async def take(self, message: object) -> None:
         """Hand a reply to its call; a reply that no call of the session waits for is dropped."""
+        await in_thread()
         if self.session is not None:
             await self.session.take(message)
 
@@ -179,6 +201,19 @@ class RequestSession:
         if self.session is None:
             raise errors.SessionNotFoundError
         cache.set(_ended(self.session.nonce), True, _ENDED)
+
+
+def _response(key: str, request: InputRequest, reply: Any) -> object:
+    """Return the response to a request; what is not one counts as cancelled by the user."""
+    result = (reply or {}).get("result")
+    if isinstance(result, Mapping):
+        # Some clients write null for what there is not.
+        result = {name: each for name, each in result.items() if each is not None}
+    try:
+        check_response(key, request.method, result)
+    except errors.InvalidParamsError:
+        return {"action": "cancel"}
+    return result
 
 
 def _key(request_id: object) -> str:

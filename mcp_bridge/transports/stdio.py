@@ -6,9 +6,9 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import CancelledError
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -117,23 +117,31 @@ class StdioServer:
     async def _accept(self, line: bytes | None) -> None:
         """Begin to answer a line, or one that is too long (None)."""
         await self._waiting.acquire()
+        held = [self._waiting]
+
+        def leave(*ended: object) -> None:
+            """Leave the queue, once."""
+            while held:
+                held.pop().release()
+
         self._begun = asyncio.Event()
-        task = asyncio.create_task(self._answer(line))
+        task = asyncio.create_task(self._answer(line, leave))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._waiting.release())
+        task.add_done_callback(leave)
         if line is not None and b'"initialize"' in line:
             # The revision of that request holds for the next line.
             begun = asyncio.create_task(self._begun.wait())
             await asyncio.wait([task, begun], return_when=asyncio.FIRST_COMPLETED)
             begun.cancel()
 
-    async def _answer(self, line: bytes | None) -> None:
+    async def _answer(self, line: bytes | None, leave: Callable[[], None]) -> None:
         if line is None:
             text = f"Parse error: a line has more than {conf.MAX_BODY_BYTES} bytes."
             await self._send(refuse(errors.ParseError(text)).body)
             return
         stream, task = LoopStream(frame=bytes), asyncio.current_task()
+        stream.waiting = partial(self._waiting_aside, leave)  # type: ignore[method-assign]
         handle = partial(self._handle, stream=stream, task=task, begun=self._begun)
         info, revision = self._server_info, self._revision
         work = answer(line, handle, server_info=info, assumed=revision, take=self._session.take)
@@ -177,6 +185,17 @@ class StdioServer:
         finally:
             if self._by_id.get(request.id) is task:
                 del self._by_id[request.id]
+
+    @asynccontextmanager
+    async def _waiting_aside(self, leave: Callable[[], None]) -> AsyncIterator[None]:
+        """Let other calls run, and the reply be read, while a call waits for the client."""
+        self._loop.call_soon_threadsafe(leave)
+        self._loop.call_soon_threadsafe(self._calls.release)
+        try:
+            yield
+        finally:
+            await places.on_loop()
+            await places.shield_from_cancellation(self._calls.acquire())
 
     async def _notify(self, request: Request) -> Result:
         if request.method == "notifications/cancelled":

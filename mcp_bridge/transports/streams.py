@@ -12,8 +12,8 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from http import HTTPStatus
 from time import monotonic
@@ -27,6 +27,7 @@ from mcp_bridge.concurrency import places
 from mcp_bridge.concurrency.threads import in_pool, release_thread, thread_of_request
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import JSONObject, Reply, Request, jsonrpc, refuse
+from mcp_bridge.protocol.errors import BusyError
 from mcp_bridge.protocol.input_requests import InputRequest
 from mcp_bridge.protocol.jsonrpc import RequestId
 
@@ -37,6 +38,9 @@ QUIET: Final = 15.0
 UNREAD: Final = 30.0
 # The growth of the progress in a heartbeat.
 _STEP: Final = 1e-6
+_lock: Final = threading.Lock()
+# The threads of this process that wait for replies.
+_waiting = 0
 _HEADERS: Final = {"X-Accel-Buffering": "no"}
 
 
@@ -84,6 +88,10 @@ class Stream(ABC):
     def cancel(self) -> None:
         """Cancel the request, since its client has gone."""
 
+    def waiting(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which a call waits for its client. Raises BusyError on entry."""
+        return nullcontext()
+
     def send(self, notification: JSONObject) -> None:
         """Send a JSON-RPC notification, as ``put`` does."""
         self.put(jsonrpc.encode({"jsonrpc": "2.0", **notification}))
@@ -97,7 +105,8 @@ class Stream(ABC):
         if not self._queue:
             self._written = now
         self._queue.append(data)
-        self._sent = now
+        if data:
+            self._sent = now
         self.wake()
 
     def follow(self, token: RequestId) -> None:
@@ -237,6 +246,20 @@ class ThreadStream(Stream):
 
     def cancel(self) -> None:
         self._work.cancel()
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        global _waiting
+        with _lock:
+            if _waiting >= conf.LEGACY_ASK_THREADS:
+                text = "The server is busy: it asks as many clients as it can."
+                raise BusyError(f"{text} Retry after 5 seconds.", 5)
+            _waiting += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                _waiting -= 1
 
     async def answer(self, work: Coroutine[Any, Any, Reply], slot: object = None) -> Reply:
         """Return the reply, which has the events if a notification was sent before its end."""

@@ -536,3 +536,20 @@ def test_end_of_input_ends_a_question(serve: Callable[..., Session]) -> None:
     status, out, _ = session.end()
     assert status == 0
     assert b"did not answer: cancel" in out
+
+
+def test_answers_pass_calls_that_wait(serve: Callable[..., Session]) -> None:
+    session = serve(SERVED_CALLS="200")
+    session.begin("2025-11-25", elicitation={})
+    for number in range(110):
+        session.send("tools/call", id=number, name="greet", arguments={})
+    ended = 0
+    while ended < 110:
+        message = session.read()
+        if "method" in message:
+            answer = {"action": "accept", "content": {"name": "Ada"}}
+            reply = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
+            session.write(json.dumps(reply).encode() + b"\n")
+        else:
+            assert message["result"]["content"][0]["text"] == "Hello, Ada."
+            ended += 1

@@ -30,8 +30,11 @@ if "SERVED_CALLS" in os.environ:
     # All clients of a test are one caller.
     calls = int(os.environ["SERVED_CALLS"])
     MCP_BRIDGE |= {"MAX_CONCURRENT_CALLS": calls, "MAX_PROCESS_CALLS": calls}
+if "SERVED_HEARTBEAT" in os.environ:
+    MCP_BRIDGE["PROGRESS_HEARTBEAT"] = float(os.environ["SERVED_HEARTBEAT"])
 if "SERVED_ASK" in os.environ:
     MCP_BRIDGE["LEGACY_ASK"] = float(os.environ["SERVED_ASK"])
+    MCP_BRIDGE["LEGACY_ASK_THREADS"] = int(os.environ.get("SERVED_THREADS", "12"))
     CACHES = {
         "default": {
             "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",

@@ -166,6 +166,11 @@ def book(context: Context, train: str) -> str:
     return f"{who.name} and {other.name}: {Group.objects.count()}"
 
 
+def greet(context: Context) -> str:
+    """Greet whom the user names."""
+    return f"Hello, {elicit(context, 'Whom?', Name).name}."
+
+
 async def abook(context: Context, train: str) -> str:
     """Book a train for the two whom the user names."""
     await Group.objects.acreate(name=f"before {train}")
@@ -174,7 +179,7 @@ async def abook(context: Context, train: str) -> str:
     return f"{who.name} and {other.name}: {await Group.objects.acount()}"
 
 
-for each in (book, abook):
+for each in (book, abook, greet):
     server.register_procedure(mcp_tool(public=True)(each))
 
 

@@ -19,7 +19,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.processes import test_end_of_servers
 from tests.processes.test_end_of_servers import Server
-from tests.processes.test_live_streams import path_of
+from tests.processes.test_live_streams import path_of, toggle
 
 start, database = test_end_of_servers.start, test_end_of_servers.database
 
@@ -225,9 +225,74 @@ def test_client_that_declares_nothing_is_not_asked(server: Server) -> None:
     with closing(client.connection):
         error = json.loads(response.read())["error"]
     assert error["code"] == -32021
-    assert "this client did not declare when its session began" in error["message"]
+    assert "asks only clients that declared it" in error["message"]
     without = Raw(server)
     response = without.ask("book", train="x")
     with closing(without.connection):
         error = json.loads(response.read())["error"]
     assert "requires MCP 2026-07-28" in error["message"]
+
+
+@pytest.mark.parametrize("kind", ["gunicorn, writers", "uvicorn"])
+def test_tool_that_is_switched_off_while_it_asks_ends(
+    kind: str, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVED_ASK", "20")
+    server = start(kind)
+    client = Raw(server)
+    client.begin()
+    response = client.ask("book", train="the night train")
+    with closing(client.connection):
+        question = event(response)
+        toggle(server, "book", False)
+        time.sleep(1)
+        assert sender(client).status(reply(question, name="Ada")) == 202
+        assert event(response)["error"]["message"] == "Unknown tool: book"
+
+
+def test_threads_are_left_for_the_answers(
+    start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVED_ASK", "20")
+    monkeypatch.setenv("SERVED_THREADS", "1")
+    client = Raw(start("gunicorn, threads"))
+    client.begin()
+    first = client.ask("book", train="one")
+    with closing(client.connection):
+        question = event(first)
+        other = sender(client)
+        refused = other.ask("book", train="two")
+        with closing(other.connection):
+            assert "it asks as many clients as it can" in refused.read().decode()
+        assert sender(client).status(reply(question, name="Ada")) == 202
+        assert sender(client).status(reply(event(first), name="Grace")) == 202
+        assert event(first)["result"]["content"][0]["text"] == "Ada and Grace: 1"
+
+
+def test_server_without_threads_does_not_ask(
+    start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVED_ASK", "20")
+    client = Raw(start("gunicorn"))
+    client.begin()
+    response = client.ask("book", train="one")
+    with closing(client.connection):
+        assert json.loads(response.read())["error"]["code"] == -32021
+
+
+@pytest.mark.parametrize("kind", ["gunicorn, writers", "uvicorn"])
+def test_heartbeats_go_on_while_a_client_is_asked(
+    kind: str, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVED_ASK", "20")
+    monkeypatch.setenv("SERVED_HEARTBEAT", "0.5")
+    client = Raw(start(kind))
+    client.begin()
+    params = {"name": "book", "arguments": {"train": "x"}, "_meta": {"progressToken": 7}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    response = client.send(message)
+    with closing(client.connection):
+        # A heartbeat may come before the question.
+        methods = [event(response)["method"] for _ in range(4)]
+    assert methods.count("elicitation/create") == 1
+    assert methods.count("notifications/progress") == 3

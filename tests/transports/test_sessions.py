@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache.backends.locmem import LocMemCache
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.testing import MCPClient
@@ -157,3 +158,29 @@ def test_sessions_do_not_exist_without_the_setting(settings: Any) -> None:
 
 def test_delete_is_allowed_with_the_setting() -> None:
     assert client_of("ada").http.get("/mcp").headers["Allow"] == "POST, DELETE"
+
+
+def test_initialize_without_an_id_begins_nothing() -> None:
+    client = client_of("ada")
+    message = {"jsonrpc": "2.0", "method": "initialize", "params": {"capabilities": [1]}}
+    response = post(client, message, None)
+    assert (response.status_code, response.content) == (202, b"")
+    assert "Mcp-Session-Id" not in response.headers
+
+
+class BrokenCache(LocMemCache):
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        raise ConnectionError("the cache is down")
+
+
+def test_broken_cache_is_an_error_of_legacy_sessions_alone(settings: Any) -> None:
+    client = client_of("ada")
+    session = begin(client)
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.BrokenCache"}}
+    assert call(client, None).json()["result"]["structuredContent"] == {"result": 3}
+    modern = MCPClient(token=client.headers["Authorization"].split()[1])
+    modern.headers["Mcp-Session-Id"] = session
+    assert modern.call_tool("add", {"a": 1, "b": 2})["structuredContent"] == {"result": 3}
+    response = call(client, session)
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.json()["error"]["code"] == -32603

@@ -7,7 +7,9 @@ import json
 import mimetypes
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,83 +22,130 @@ MOST_FILES: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
 NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 _FRONTMATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-# The texts of the frontmatter, with the most characters of each.
-_TEXTS: Final = {"name": 64, "description": 1024, "compatibility": 500, "license": 500}
+# The most characters of texts in the frontmatter.
+_TEXTS: Final = {"name": 64, "description": 1024, "compatibility": 500}
+# Opening neither follows a link nor waits for a pipe; Windows has neither flag.
+_SAFELY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads dates as the text that they are, since JSON does not have any."""
+    """Reads the core schema of YAML 1.2, without aliases, by which a few lines become gigabytes."""
 
-    yaml_implicit_resolvers = {
-        first: [each for each in pairs if each[0] != "tag:yaml.org,2002:timestamp"]
-        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    yaml_implicit_resolvers: dict[str, Any] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has an alias")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        found = super().construct_mapping(node, deep=True)
+        if len(found) < len(node.value):
+            raise yaml.YAMLError("it has a key twice")
+        return found
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+for _kind, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("int", r"[-+]?[0-9]{1,30}", [*"-+0123456789"]),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", [*"-+.0123456789"]),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_kind}", re.compile(f"({_pattern})$"), _first
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """A file of a skill as it was read; ``digest`` is the SHA-256 of its bytes, in hexadecimal."""
 
-    path: Path
     digest: str
     size: int
-
-    def read(self) -> bytes | None:
-        """Return its bytes, or None if they are not the same any more."""
-        try:
-            content = self.path.read_bytes()
-        except OSError:
-            return None
-        return content if hashlib.sha256(content).hexdigest() == self.digest else None
+    media_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
     """A skill: its files by path ("references/style.md"), and the frontmatter of its SKILL.md."""
 
+    place: Path
     files: Mapping[str, File]
     frontmatter: Mapping[str, Any]
+
+    def read(self, name: str) -> str | bytes | None:
+        """Return the contents of a file, or None if it is another one than it was, or unknown."""
+        file = self.files.get(name)
+        if file is None:
+            return None
+        try:
+            content = read_within(self.place, name, file.size)
+        except OSError:
+            return None
+        is_same = hashlib.sha256(content).hexdigest() == file.digest
+        return (_text_of(content) or content) if is_same else None
 
 
 def read_folder(folder: Path) -> Folder:
     """Return the skill in a folder. Raises ValueError with the rule that it breaks, and OSError."""
-    paths = dict(sorted(files_in(folder)))
-    if MANIFEST not in paths:
+    names = sorted(name for name, _ in files_in(folder))
+    if MANIFEST not in names:
         raise ValueError(f"it has no {MANIFEST}")
-    size = sum(each.stat().st_size for each in paths.values())
-    if len(paths) > MOST_FILES or size > MOST_BYTES:
-        raise ValueError(
-            f"it has {len(paths)} files with {size:,} bytes; a skill may have {MOST_FILES} with "
-            f"{MOST_BYTES:,}"
-        )
-    files, contents = dict[str, File](), b""
-    for name, path in paths.items():
-        content = path.read_bytes()
+    if len(names) > MOST_FILES:
+        raise ValueError(f"it has {len(names)} files; a skill may have {MOST_FILES}")
+    files, left, manifest = dict[str, File](), MOST_BYTES, b""
+    for name in names:
+        content = read_within(folder, name, left)
+        left -= len(content)
+        if left < 0:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
         digest = hashlib.sha256(content).hexdigest()
-        files[name] = File(path=path, digest=digest, size=len(content))
-        contents = content if name == MANIFEST else contents
-    return Folder(files=files, frontmatter=read_frontmatter(contents, folder.name))
+        kind = _media_type(name, is_text=_text_of(content) is not None)
+        files[name] = File(digest=digest, size=len(content), media_type=kind)
+        manifest = content if name == MANIFEST else manifest
+    return Folder(place=folder, files=files, frontmatter=read_frontmatter(manifest, folder.name))
 
 
-def files_in(folder: Path) -> Iterator[tuple[str, Path]]:
+def files_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """
     Yield the files of a folder by path, without those whose names begin with a dot.
 
-    Raises ValueError for a link that leads out of the folder, or to a folder.
+    Raises ValueError for a link and anything else that is not a file or folder.
     """
-    top = folder.resolve()
     for place, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = [each for each in folders if not each.startswith((".", "__pycache__"))]
-        for name in (*folders, *names):
+        for name in (*folders, *(each for each in names if not each.startswith("."))):
             path = Path(place, name)
-            within = path.relative_to(folder).as_posix()
-            if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(top)):
-                raise ValueError(f"{within} is a link that leads to a folder, or out of this one")
-            if name in folders or name.startswith("."):
-                continue
-            if not path.is_file():
-                raise ValueError(f"{within} is not a file")
-            yield within, path
+            within, found = path.relative_to(folder).as_posix(), path.lstat()
+            if stat.S_ISREG(found.st_mode):
+                yield within, found
+            elif not stat.S_ISDIR(found.st_mode):
+                kind = "a link" if stat.S_ISLNK(found.st_mode) else "not a file"
+                raise ValueError(f"{within} is {kind}")
+
+
+def read_within(folder: Path, name: str, most: int) -> bytes:
+    """
+    Return a file of a folder, at most one byte more than ``most``.
+
+    Raises OSError for anything but a file, and for a link in its path, which may have replaced it
+    since the folder was listed.
+    """
+    with ExitStack() as opened:
+        parent: int | None = None
+        *parts, last = (os.fspath(folder), *name.split("/"))
+        if os.open not in os.supports_dir_fd:
+            parts, last = [], os.path.join(*parts, last)
+        for number, part in enumerate(parts):
+            flags = os.O_RDONLY | os.O_DIRECTORY | (_SAFELY if number else 0)
+            parent = os.open(part, flags, dir_fd=parent)
+            opened.callback(os.close, parent)
+        file = os.open(last, os.O_RDONLY | _SAFELY | getattr(os, "O_BINARY", 0), dir_fd=parent)
+        with open(file, "rb") as reading:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(f"{name} is not a file")
+            return reading.read(most + 1)
 
 
 def _raise(error: OSError) -> None:
@@ -110,14 +159,18 @@ def read_frontmatter(content: bytes, name: str) -> dict[str, Any]:
         raise ValueError(f"{MANIFEST} does not begin with frontmatter between two lines of ---")
     try:
         values = yaml.load(found[1], _Loader)
-        is_json = json.loads(json.dumps(values, allow_nan=False)) == values
-    except (yaml.YAMLError, TypeError, ValueError) as why:
-        raise ValueError(f"the frontmatter cannot be read: {' '.join(str(why).split())}") from why
+        written = json.dumps(values, allow_nan=False, ensure_ascii=False).encode()
+        is_json = json.loads(written) == values
+    except Exception as why:
+        # The parser raises many kinds, also RecursionError.
+        text = " ".join(str(why).split()) or type(why).__name__
+        raise ValueError(f"the frontmatter cannot be read: {text}") from why
     if not isinstance(values, dict) or not is_json:
         raise ValueError("the frontmatter is not a mapping that JSON can express")
     for key, most in _TEXTS.items():
-        value = values.get(key, None if key in ("name", "description") else "")
-        if not isinstance(value, str) or len(value) > most:
+        value = values.get(key)
+        is_left_out = value is None and key not in ("name", "description")
+        if not is_left_out and not (isinstance(value, str) and len(value) <= most):
             raise ValueError(f"its {key} must be a text of at most {most} characters")
     if not values["description"].strip():
         raise ValueError("its description is empty")
@@ -126,19 +179,23 @@ def read_frontmatter(content: bytes, name: str) -> dict[str, Any]:
             f"its name {values['name']!r} must be that of its folder, {name!r}: lower-case "
             "letters, digits and single hyphens between them, at most 64 characters"
         )
-    metadata = values.get("metadata", {})
+    metadata = values.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(isinstance(e, str) for e in metadata.values()):
         raise ValueError("its metadata must be a mapping of texts")
     return values
 
 
-def media_type(name: str, content: bytes) -> tuple[str, str | bytes]:
-    """Return the media type of a file, and its contents: text if it is UTF-8, else the bytes."""
-    known, _ = mimetypes.guess_type(name)
+def _text_of(content: bytes) -> str | None:
+    """Return bytes as text, if they are text in UTF-8."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return known or "application/octet-stream", content
-    if "\0" in text:
-        return known or "application/octet-stream", content
-    return "text/markdown" if name.endswith(".md") else known or "text/plain", text
+        return None
+    return None if "\0" in text else text
+
+
+def _media_type(name: str, *, is_text: bool) -> str:
+    if is_text and name.endswith(".md"):
+        return "text/markdown"
+    known, _ = mimetypes.guess_type(name)
+    return known or ("text/plain" if is_text else "application/octet-stream")

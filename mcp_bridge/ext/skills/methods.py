@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from mcp_bridge.access.policy import may_discover
-from mcp_bridge.ext.skills.folders import MANIFEST, media_type
+from mcp_bridge.ext.skills.folders import MANIFEST
 from mcp_bridge.ext.skills.source import Skill
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, Request, errors
@@ -36,7 +36,7 @@ async def read_directory(endpoint: Endpoint, request: Request, context: Context)
     for name, file in skill.folder.files.items():
         if name.startswith(folder):
             child, is_folder, _ = name.removeprefix(folder).partition("/")
-            kind = "inode/directory" if is_folder else media_type(name, b"")[0]
+            kind = "inode/directory" if is_folder else file.media_type
             entry = {"uri": skill.uri_of(folder + child), "name": child, "mimeType": kind}
             found[child] = entry if is_folder else {**entry, "size": file.size}
     if not found:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from django.apps import apps
 from django.http import Http404
 
 from mcp_bridge.conf import conf
-from mcp_bridge.ext.skills.folders import MANIFEST, File, Folder, files_in, media_type, read_folder
+from mcp_bridge.ext.skills.folders import MANIFEST, Folder, files_in, read_folder
 from mcp_bridge.features import AccessRule, Feature, ToolCall
 from mcp_bridge.features.marks import ToolOptions, options_in
 from mcp_bridge.features.resources import Resource
@@ -76,10 +77,10 @@ class SkillSource(Source):
         found: list[Hashable] = []
         for name, folder in self._folders():
             try:
-                stats = [(each, path.stat()) for each, path in files_in(folder)]
-                found.append((name, *((e, stat.st_mtime_ns, stat.st_size) for e, stat in stats)))
-            except (OSError, ValueError) as why:
-                found.append((name, str(why)))
+                files = files_in(_as_path(folder))
+                found += [(name, each, stat.st_mtime_ns, stat.st_size) for each, stat in files]
+            except Exception as why:
+                found.append((name, repr(why)))
         return tuple(found)
 
     def tools(self) -> Sequence[Feature]:
@@ -89,8 +90,9 @@ class SkillSource(Source):
             try:
                 if name in found:
                     raise ValueError("another skill has the same name")
-                found[name] = self._skill(name, folder)
-            except (OSError, TypeError, ValueError) as why:
+                found[name] = self._skill(name, _as_path(folder))
+            except Exception as why:
+                # A folder may be as strange as a file system allows.
                 self._leave_out(name, folder, first_line(why))
         wanted = {name for name, given in conf.SKILLS.items() if given is not None}
         for name in sorted(wanted.difference(name for name, _ in folders)):
@@ -104,17 +106,25 @@ class SkillSource(Source):
             "Change its files, or its entry in MCP_BRIDGE['SKILLS'].",
         )
 
-    def _folders(self) -> Iterator[tuple[str, Path]]:
-        """Yield the folders of skills by name."""
+    def _folders(self) -> Iterator[tuple[str, object]]:
+        """Yield the folders of skills by name, also what cannot be one."""
         for config in apps.get_app_configs():
             place = Path(config.path, PLACE)
-            for folder in sorted(place.iterdir()) if place.is_dir() else ():
+            try:
+                folders = sorted(place.iterdir()) if place.is_dir() else []
+            except OSError:
+                # Reading it reports why.
+                folders = [place]
+            for folder in folders:
                 is_wanted = conf.SKILLS.get(folder.name, {}) is not None
                 if is_wanted and folder.is_dir() and not folder.name.startswith((".", "__")):
                     yield folder.name, folder
         for name, given in conf.SKILLS.items():
-            if given is not None and "path" in given:
-                yield name, Path(given["path"])
+            if not isinstance(given, Mapping):
+                # None leaves it out.
+                yield from [(name, given)] if given is not None else ()
+            elif "path" in given:
+                yield name, given["path"]
 
     def _skill(self, name: str, folder: Path) -> Skill:
         """Return the skill in a folder. Raises ValueError, OSError and the errors of a mark."""
@@ -144,7 +154,7 @@ class SkillSource(Source):
                 "required": ["path"],
             },
             check=lambda sent: {"path": sent.get("path")},
-            invoke=_Reader(read.files),
+            invoke=partial(_read, read),
             encode=_encode,
             convert_error=_hide,
         )
@@ -154,20 +164,19 @@ def _rule(options: ToolOptions) -> AccessRule:
     return AccessRule.of(options.public, options.permissions, None, None, options.scopes)
 
 
-class _Reader:
-    """Returns the contents of a file of a skill. Raises Http404 for any other path."""
+def _read(folder: Folder, call: ToolCall) -> EmbeddedResource:
+    """Return a file of a skill, which has the digest in the list. Raises Http404 for another."""
+    path = call.arguments["path"]
+    contents = folder.read(path)
+    if contents is None:
+        raise Http404
+    return EmbeddedResource("", contents, folder.files[path].media_type)
 
-    def __init__(self, files: Mapping[str, File]) -> None:
-        self._files = files
 
-    def __call__(self, call: ToolCall) -> EmbeddedResource:
-        path = call.arguments["path"]
-        file = self._files.get(path)
-        # Only the bytes that the digest in the list describes.
-        if file is None or (content := file.read()) is None:
-            raise Http404
-        kind, contents = media_type(path, content)
-        return EmbeddedResource("", contents, kind)
+def _as_path(given: object) -> Path:
+    if not isinstance(given, str | PathLike):
+        raise TypeError(f"{given!r} is not a path")
+    return Path(given)
 
 
 def _encode(value: Any) -> CallToolResult:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.cache.backends.locmem import LocMemCache
@@ -14,7 +15,7 @@ from mcp_bridge.access.policy import LocalRequest
 from mcp_bridge.checks.urls import reachable
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Client
+from mcp_bridge.features import Client, Context
 from mcp_bridge.management.base import TablesCommand, check_names, named_user
 from mcp_bridge.protocol import Request, Result, errors
 from mcp_bridge.transports.sessions import Session
@@ -75,14 +76,18 @@ def handler(
 
     client = Client()
 
+    def admitted(message: Request) -> tuple[Any, Context]:
+        request, view = make_request(), make_view()
+        view.setup(request)
+        return view.admit(request), view.get_context(request, message)
+
     async def handle(message: Request, stream: LoopStream | None) -> Result:
         nonlocal client
         await in_thread()
-        request, view = make_request(), make_view()
-        view.setup(request)
-        server = view.admit(request)
-        context = view.get_context(request, message)
+        server, context = admitted(message)
         vars(context)["stream"] = stream
+        if stream is not None:
+            stream.readmit = admitted
         if message.method == "initialize":
             info = message.params.get("clientInfo")
             client = Client(info=info if isinstance(info, dict) else {})
@@ -91,7 +96,7 @@ def handler(
             vars(context)["client"] = client
             session.join(context)
         result = await server.handle(message, context)
-        if message.method == "initialize":
+        if message.method == "initialize" and message.id is not None:
             session.begin(message, server.asked_capabilities)
         return result
 

@@ -19,6 +19,7 @@ from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings
+from mcp_bridge.sources.base import Source
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
@@ -294,7 +295,13 @@ def frontmatter(**values: str) -> bytes:
         (frontmatter(description="x" * 1025), "its description must be a text of at most 1024"),
         (frontmatter(compatibility="x" * 501), "its compatibility must be"),
         (frontmatter(metadata="{version: 1}"), "its metadata must be a mapping of texts"),
-        (frontmatter(size=".nan"), "the frontmatter cannot be read"),
+        (frontmatter(size="!!float .nan"), "the frontmatter cannot be read"),
+        (frontmatter(a="&x [1]", b="*x"), "it has an alias"),
+        (frontmatter(a="1", **{"description ": "x"}), "it has a key twice"),
+        (frontmatter(n="!!bool maybe"), "the frontmatter cannot be read"),
+        (frontmatter(n="!!int ''"), "the frontmatter cannot be read"),
+        (frontmatter(n='"\\uD800"'), "the frontmatter cannot be read"),
+        (frontmatter(n="[" * 3000), "the frontmatter cannot be read"),
         (frontmatter(data="!!binary aGk="), "the frontmatter cannot be read"),
         (frontmatter(**{"5": "x"}), "not a mapping that JSON can express"),
         (b"---\nname: write-letters\n---\n", "its description must be a text"),
@@ -322,10 +329,19 @@ def test_name_by_other_rules_is_left_out(name: str, tmp_path: Path, settings: An
     assert "must be" in message
 
 
-def test_dates_of_the_frontmatter_stay_text(skill: Path, settings: Any, client: MCPClient) -> None:
-    changed(skill / "SKILL.md", frontmatter(updated="2026-09-13", rating="4.5", draft="true"))
+def test_values_of_the_frontmatter_are_of_yaml_1_2(
+    skill: Path, settings: Any, client: MCPClient
+) -> None:
+    given = {
+        **{"updated": "2026-09-13", "rating": "4.5", "draft": "true", "country": "no"},
+        **{"time": "22:22", "number": "010", "none": "~", "empty": "", "license": ""},
+    }
+    changed(skill / "SKILL.md", frontmatter(**given))
     entry = client.post("skills/get", uri=uri("SKILL.md"))["skill"]["frontmatter"]
-    assert (entry["updated"], entry["rating"], entry["draft"]) == ("2026-09-13", 4.5, True)
+    assert {name: entry[name] for name in given} == {
+        **{"updated": "2026-09-13", "rating": 4.5, "draft": True, "country": "no"},
+        **{"time": "22:22", "number": 10, "none": None, "empty": None, "license": None},
+    }
 
 
 def link_out(folder: Path) -> None:
@@ -356,6 +372,10 @@ def without_manifest(folder: Path) -> None:
     (folder / "SKILL.md").unlink()
 
 
+def link_to_itself(folder: Path) -> None:
+    (folder / "loop.md").symlink_to(folder / "loop.md")
+
+
 def pipe(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
 
@@ -366,10 +386,11 @@ def pipe(folder: Path) -> None:
         (link_out, "link.md is a link"),
         (link_to_folder, "link is a link"),
         (too_many, "it has 513 files"),
-        (too_large, "with 16,777,"),
+        (too_large, "it has more than 16,777,216 bytes"),
         (odd_name, "does not fit into a URI"),
         (without_manifest, "it has no SKILL.md"),
         (pipe, "pipe is not a file"),
+        (link_to_itself, "loop.md is a link"),
     ],
 )
 def test_folder_that_breaks_a_rule_is_left_out(
@@ -398,11 +419,10 @@ def test_hidden_files_are_no_part_of_a_skill(
     folder = write(tmp_path, _dot_env=b"SECRET=1", _dot_git__config=b"x")
     write(folder, "nested")
     (folder / "with space and ü.md").write_text("x")
-    (folder / "inside.md").symlink_to(folder / "SKILL.md")
     serve_skills(settings, folder)
     assert messages() == []
     found = [each["uri"] for each in client.post("skills/list")["skills"][0]["resources"]]
-    paths = ["SKILL.md", "inside.md", "nested/SKILL.md", "with%20space%20and%20%C3%BC.md"]
+    paths = ["SKILL.md", "nested/SKILL.md", "with%20space%20and%20%C3%BC.md"]
     assert found == [uri(each) for each in paths]
     for each in found:
         assert client.post("resources/read", uri=each)["contents"]
@@ -417,6 +437,9 @@ def test_hidden_files_are_no_part_of_a_skill(
         ({"missing": {"path": "/does/not/exist"}}, "No such file"),
         ({"write-letters": {"confirm": True}}, "its option 'confirm' is unknown"),
         ({"write-letters": {"permissions": 5}}, "permissions must be"),
+        ({"write-letters": 5}, "5 is not a path"),
+        ({"missing": {"path": None}}, "None is not a path"),
+        ({"missing": {"path": b"x"}}, "b'x' is not a path"),
         ({"write-reports": {}}, "no installed app has the folder mcp_skills/write-reports"),
     ],
 )
@@ -425,7 +448,7 @@ def test_wrong_setting_is_a_message(skills: Any, why: str, tmp_path: Path, setti
     given = {
         each: {"path": folder, **options}
         for each, options in skills.items()
-        if each == "write-letters"
+        if each == "write-letters" and options != 5
     }
     serve_skills(settings)
     settings.MCP_BRIDGE["SKILLS"] |= {**skills, **given}
@@ -494,7 +517,7 @@ def test_command_writes_a_skill_that_is_served(
         (["Clean", "--app", "newsroom"], "cannot be the name of a skill"),
         (["clean", "--app", "nothing"], "nothing"),
         (["clean", "--app", "newsroom", "--toolset", "nothing"], "nothing"),
-        (["clean", "--app", "newsroom"], "There are no tools"),
+        (["clean", "--app", "newsroom"], "The list of tools is empty"),
     ],
 )
 def test_command_explains_what_is_wrong(given: list[str], why: str, settings: Any) -> None:
@@ -502,3 +525,54 @@ def test_command_explains_what_is_wrong(given: list[str], why: str, settings: An
     settings.MCP_BRIDGE["SOURCES"] = {**SOURCE, "rpc": None}
     with pytest.raises(CommandError, match=why):
         call_command("mcp_skill", "new", *given)
+
+
+@pytest.mark.parametrize("name", ["123", "on", "null", "0x1f", "1e5"])
+def test_command_writes_names_that_are_no_text(
+    name: str, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(settings, look)
+    monkeypatch.setattr(apps.get_app_config("newsroom"), "path", str(tmp_path))
+    call_command("mcp_skill", "new", name, app="newsroom", stdout=io.StringIO())
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SOURCES": SOURCE}
+    assert messages() == []
+
+
+@pytest.mark.parametrize("other", ["link", "pipe", "larger", "linked folder"])
+def test_file_that_was_replaced_is_not_read(
+    other: str, skill: Path, settings: Any, client: MCPClient
+) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "STATE_MAX_AGE": 3600}
+    assert client.post("skills/list")["skills"]
+    path = skill / "templates/plain.txt"
+    content = path.read_bytes()
+    path.unlink()
+    secret = skill.parent / "elsewhere"
+    secret.mkdir()
+    (secret / "plain.txt").write_bytes(content)
+    if other == "link":
+        path.symlink_to(secret / "plain.txt")
+    elif other == "pipe":
+        os.mkfifo(path)
+    elif other == "larger":
+        path.write_bytes(content * 2)
+    else:
+        (skill / "templates").rename(skill.parent / "old")
+        (skill / "templates").symlink_to(secret)
+    refused(client, "resources/read", uri("templates/plain.txt"))
+
+
+class FailingSource(Source):
+    def version(self, generations: Any) -> Any:
+        raise RuntimeError("no version")
+
+    def tools(self) -> Any:
+        return []
+
+
+def test_source_without_a_version_stops_no_other(
+    skill: Path, settings: Any, client: MCPClient
+) -> None:
+    failing = {"failing": {"BACKEND": f"{__name__}.FailingSource"}}
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SOURCES": {**SOURCE, **failing}}
+    assert client.post("skills/list")["skills"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from django.apps import apps
@@ -39,7 +40,7 @@ class Command(TablesCommand):
         snapshot = registry.snapshot.of(toolset)
         tools = [] if snapshot is None else [*snapshot.tools.values()]
         if not tools:
-            raise CommandError("There are no tools to write about.")
+            raise CommandError("The list of tools is empty.")
         file = Path(labels[app].path, PLACE, name, MANIFEST)
         try:
             file.parent.mkdir(parents=True)
@@ -62,7 +63,12 @@ def skill_of(name: str, tools: list[Tool], instructions: str) -> str:
     for number, tool in enumerate(tools):
         if tool.options.confirm:
             lines[number] += " A person confirms each call."
-    parts = [f"---\nname: {name}\ndescription: {description}\n---", f"# {title}", instructions]
+    # Quoted, since "123" is a number.
+    parts = [
+        f"---\nname: {json.dumps(name)}\ndescription: {description}\n---",
+        f"# {title}",
+        instructions,
+    ]
     return "\n\n".join([*filter(None, parts), "## Tools", "\n".join(lines)]) + "\n"
 
 
