@@ -95,7 +95,7 @@ def handler(
             # A legacy client describes itself once.
             vars(context)["client"] = client
             session.join(context)
-        result = await server.handle(message, context)
+        result: Result = await server.handle(message, context)
         if message.method == "initialize" and message.id is not None:
             session.begin(message, server.asked_capabilities)
         return result
