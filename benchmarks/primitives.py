@@ -34,7 +34,8 @@ def set_up(database: Path) -> None:
     names = (each for each in dir(newsroom) if each.isupper())
     functions = {"OPTIONS": {"modules": [MODULE]}}
     sources = {"rpc": None, "remote": None, "skills": None, "functions": functions}
-    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
+    # As in the benchmark of the site's own tools.
+    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": database, "CONN_MAX_AGE": None}
     given = {"MCP_BRIDGE": {"SOURCES": sources}, "DATABASES": {"default": file}}
     settings.configure(**{name: getattr(newsroom, name) for name in names} | given)
     django.setup()

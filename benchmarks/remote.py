@@ -94,7 +94,9 @@ def set_up(url: str, database: Path) -> None:
     names = (each for each in dir(newsroom) if each.isupper())
     host = url.partition("//")[2].partition("/")[0]
     bridge = {"REMOTE_ALLOWED_HOSTS": [host], "SOURCES": {"rpc": None, "functions": None}}
-    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
+    file: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
+    # As in the benchmark of the site's own tools.
+    file["CONN_MAX_AGE"] = None
     settings.configure(
         **{name: getattr(newsroom, name) for name in names}
         | {"MCP_BRIDGE": bridge, "DATABASES": {"default": file}}
