@@ -48,6 +48,7 @@ def ModelResource(
     # Unknown fields are an error now, and not when a row is read.
     model._default_manager.values(*names, *template.variables)
 
+    related = {name.rpartition("__")[0] for name in template.variables if "__" in name}
     completers: dict[str, Callable[..., QuerySet[Any]]] = {}
 
     def rows(context: Context) -> QuerySet[Any]:
@@ -64,7 +65,7 @@ def ModelResource(
 
     def all_of_them(self: object, context: Context) -> list[dict[str, str]]:
         found = list[dict[str, str]]()
-        for row in rows(context)[:MOST]:
+        for row in rows(context).select_related(*related)[:MOST]:
             values = {name: _value_of(row, name) for name in template.variables}
             found.append({"uri": template.expand(values), "title": str(row)})
         return found
@@ -87,8 +88,14 @@ def ModelResource(
         **shared,
     )(all_of_them)
     toolset = type(f"{model.__name__}Resource", (), {"one": marked, "all_of_them": listed})
-    # As if it were written in the module that calls.
-    toolset.__module__ = sys._getframe(1).f_globals["__name__"]
+    # As if it were written in the module that calls, for messages and the admin.
+    caller = sys._getframe(1)
+    file, line = caller.f_code.co_filename, caller.f_lineno
+    for each in (one, all_of_them):
+        each.__code__ = each.__code__.replace(co_filename=file, co_firstlineno=line)
+        each.__module__ = caller.f_globals["__name__"]
+        each.__qualname__ = f"{toolset.__name__}.{each.__name__}"
+    toolset.__module__ = caller.f_globals["__name__"]
     return mcp_toolset(prefix="")(toolset)
 
 

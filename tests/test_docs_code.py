@@ -273,7 +273,7 @@ def test_skill_of_the_page_is_served(
     folder = tmp_path / "mcp_skills" / "edit-an-article"
     (folder / "references").mkdir(parents=True)
     text = block("tools/skills", "# Edit an article", "markdown")
-    (folder / "SKILL.md").write_text(text.partition("-->\n")[2])
+    (folder / "SKILL.md").write_text(text)
     (folder / "references/house-style.md").write_text("Be brief.")
     monkeypatch.setattr(apps.get_app_config("newsroom"), "path", str(tmp_path))
     source = {"skills": {"BACKEND": "mcp_bridge.ext.skills.source.SkillSource"}}

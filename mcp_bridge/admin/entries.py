@@ -181,7 +181,7 @@ class Entry:
 
 def hints(tool: Feature) -> list[tuple[Promise, Promise]]:
     """Return the hints of a tool, each as a short text and a sentence."""
-    given = tool.annotations if isinstance(tool, Tool) else {}
+    given = tool.annotations if isinstance(tool, Tool) else {"readOnlyHint": True}
     return [HINTS[pair] for pair in given.items() if pair in HINTS]
 
 

@@ -42,7 +42,7 @@ Messages = Iterator[checks.CheckMessage]
 
 def check_deployment(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Return messages on settings that are wrong for a public site; queries no database."""
-    found = [*_hosts(), *_connections()]
+    found = [*_hosts(), *_connections(), *_asking()]
     return found if awaits_tables(databases) else [*found, *_sqlite()]
 
 
@@ -232,6 +232,19 @@ def _callers() -> Messages:
         )
 
 
+def _asking() -> Messages:
+    """Check that replies of legacy clients reach their calls."""
+    kind = str(settings.CACHES["default"]["BACKEND"])
+    if conf.LEGACY_ASK and kind.endswith(_PRIVATE_CACHES):
+        yield checks.Warning(
+            f"LEGACY_ASK is set, but the default cache is {kind.rpartition('.')[2]}: a reply that "
+            "another worker receives never reaches its call.",
+            hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
+            f"({DOCUMENTATION}access/elicitation/#earlier-revisions).",
+            id="mcp_bridge.W093",
+        )
+
+
 def _counting() -> Messages:
     """Check the cache in which calls are counted."""
     rates = [rate for rate in conf.THROTTLE_RATES.values() if rate]
@@ -244,14 +257,6 @@ def _counting() -> Messages:
             hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
             f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is enough.",
             id="mcp_bridge.W098",
-        )
-    if conf.LEGACY_ASK and kind.endswith(_PRIVATE_CACHES):
-        yield checks.Warning(
-            f"LEGACY_ASK is set, but the default cache is {kind.rpartition('.')[2]}: a reply that "
-            "another worker receives never reaches its call.",
-            hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}access/elicitation/#earlier-revisions).",
-            id="mcp_bridge.W093",
         )
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.throttling import UserRateThrottle
 
-from mcp_bridge.checks.deployment import check_service
+from mcp_bridge.checks.deployment import check_deployment
 from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import found
 
@@ -117,6 +117,6 @@ def test_w093_replies_in_a_private_cache(settings: Any, tmp_path: Any) -> None:
     for asks, cache, warned in ((60, private, True), (60, shared, False), (False, private, False)):
         settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "LEGACY_ASK": asks}
         settings.CACHES = {"default": cache}
-        messages = check_service(["default"])
+        messages = check_deployment()
         ids = [message.id for message in messages]
         assert ("mcp_bridge.W093" in ids) is warned

@@ -20,6 +20,8 @@ MANIFEST: Final = "SKILL.md"
 # The most files of a skill, and bytes of them all (MCP Skills, "Limits").
 MOST_FILES: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
+# The most characters of a file that are shown for approval.
+MOST_SHOWN: Final = 20_000
 NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 _FRONTMATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 # The most characters of texts in the frontmatter.
@@ -59,11 +61,17 @@ for _kind, _pattern, _first in (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file of a skill as it was read; ``digest`` is the SHA-256 of its bytes, in hexadecimal."""
+    """
+    A file of a skill as it was read.
+
+    ``digest`` is the SHA-256 of its bytes, in hexadecimal, and ``shown`` what an administrator
+    approves: its text if that is not too long, else the digest.
+    """
 
     digest: str
     size: int
     media_type: str
+    shown: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +108,10 @@ def read_folder(folder: Path) -> Folder:
         left -= len(content)
         if left < 0:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        digest = hashlib.sha256(content).hexdigest()
-        kind = _media_type(name, is_text=_text_of(content) is not None)
-        files[name] = File(digest=digest, size=len(content), media_type=kind)
+        digest, text = hashlib.sha256(content).hexdigest(), _text_of(content)
+        shown = digest if text is None or len(text) > MOST_SHOWN else text
+        kind = _media_type(name, is_text=text is not None)
+        files[name] = File(digest=digest, size=len(content), media_type=kind, shown=shown)
         manifest = content if name == MANIFEST else manifest
     return Folder(place=folder, files=files, frontmatter=read_frontmatter(manifest, folder.name))
 

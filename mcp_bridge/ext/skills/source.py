@@ -43,7 +43,7 @@ class Skill(Resource):
 
     @property
     def approved_too(self) -> Mapping[str, Any]:
-        return {"files": {name: each.digest for name, each in self.folder.files.items()}}
+        return {"files": {name: each.shown for name, each in self.folder.files.items()}}
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a file or folder of the skill."""

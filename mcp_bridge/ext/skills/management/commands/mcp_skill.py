@@ -48,9 +48,12 @@ class Command(TablesCommand):
             raise CommandError(f"The folder {file.parent} exists.") from None
         named = dict(conf.toolsets[toolset]) if toolset is not None else {}
         file.write_text(skill_of(name, tools, str(named.get("instructions") or "")), "utf-8")
+        needed = sorted({each for tool in tools for each in tool.access.permissions})
         self.stdout.write(
             f"Written: {file}\nSay in its description when a model should use it, and below in "
-            "which order it should call the tools. The skill is served at once."
+            "which order it should call the tools.\nThe skill is served at once, to every user. "
+            "For those alone who may use its tools, set in MCP_BRIDGE:\n"
+            f'    "SKILLS": {{"{name}": {{"permissions": {json.dumps(needed)}}}}}'
         )
 
 
