@@ -43,7 +43,7 @@ def ModelResource(
     """
     template = UriTemplate(uri)
     if not template.variables:
-        raise ValueError(f"ModelResource(uri={uri!r}): the URI has no variable, such as {{slug}}.")
+        raise ValueError(f"ModelResource(uri={uri!r}): the URI needs a variable, such as {{slug}}.")
     names = [fields] if isinstance(fields, str) else [*fields]
     # Unknown fields are an error now, and not when a row is read.
     model._default_manager.values(*names, *template.variables)

@@ -22,7 +22,6 @@ from django.test.utils import override_settings
 from hypothesis import settings as hypothesis_settings
 
 from mcp_bridge.conf import Audit
-from mcp_bridge.ext.skills.apps import SkillsConfig
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.records.repeats import refusals
 from mcp_bridge.records.rows import flush
@@ -87,7 +86,10 @@ def pytest_configure() -> None:
     options = dict(settings.MCP_BRIDGE)
     for name in ("SOURCES", "SKILLS"):
         options.pop(name, None)
-    SkillsConfig.mcp_sources = {}
+    if "mcp_bridge.ext.skills" in settings.INSTALLED_APPS:
+        from mcp_bridge.ext.skills.apps import SkillsConfig
+
+        SkillsConfig.mcp_sources = {}
     settings.MCP_BRIDGE = options
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]

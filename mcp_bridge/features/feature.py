@@ -192,7 +192,7 @@ class Feature:
 
     @property
     def approved_too(self) -> Mapping[str, Any]:
-        """What an approval covers beside its definition."""
+        """The parts that an approval covers beside its definition."""
         return {}
 
     def as_sent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

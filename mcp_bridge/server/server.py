@@ -92,7 +92,7 @@ class MCPServer(Endpoint):
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
-    # What legacy clients are asked for, if they declare it.
+    # The capabilities that legacy clients are asked for, if they declare them.
     asked_capabilities: ClassVar[frozenset[str]] = frozenset({"elicitation"})
     # The request, if its view has streams.
     request: HttpRequest | None = None

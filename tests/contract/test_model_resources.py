@@ -153,7 +153,7 @@ def test_permissions_hold_for_rows_and_list(user: Any, settings: Any) -> None:
 
 
 def test_mistakes_are_errors_in_the_code() -> None:
-    with pytest.raises(ValueError, match="no variable"):
+    with pytest.raises(ValueError, match="needs a variable"):
         ModelResource(Group, uri="groups://all", fields=["name"])
     with pytest.raises(FieldError):
         ModelResource(Group, uri="groups://{name}", fields=["nam"])

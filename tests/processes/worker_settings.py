@@ -18,7 +18,7 @@ if "sqlite" in str(DATABASES["default"]["ENGINE"]):
 MCP_BRIDGE = {
     "REMOTE_ALLOWED_HOSTS": os.environ.get("WORKER_REMOTE", "").split(),
     "SOURCES": {
-        **dict.fromkeys(DEFAULT_SOURCES),
+        **dict.fromkeys((*DEFAULT_SOURCES, "skills")),
         "generations": {"BACKEND": "tests.processes.worker.GenerationSource"},
     },
 }

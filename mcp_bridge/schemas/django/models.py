@@ -168,7 +168,7 @@ def row_completers(parameters: Iterable[Parameter]) -> dict[str, Completer]:
     Return what completes the parameters that take an instance, by name.
 
     The values are those of its unique field in the default manager, for callers who may view the
-    model: for them, a function that hides some rows must have a completer of its own.
+    model: for them, a function that hides some rows needs a completer.
     """
     found = dict[str, Completer]()
     for each in parameters:
