@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, Unpack
 
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
@@ -14,9 +15,9 @@ from mcp_bridge.features import Context
 from mcp_bridge.features.marks import OfResource, mcp_resource, mcp_toolset
 from mcp_bridge.features.uris import UriTemplate
 
-# The most rows that the list names.
+# The maximum of rows in the list.
 MOST: Final = 100
-# The options of the template alone.
+# Options that apply to the rows only.
 _OF_ROWS: Final = frozenset({"name", "title", "description", "mime_type"})
 
 
@@ -65,9 +66,14 @@ def ModelResource(
 
     def all_of_them(self: object, context: Context) -> list[dict[str, str]]:
         found = list[dict[str, str]]()
-        for row in rows(context).select_related(*related)[:MOST]:
-            values = {name: _value_of(row, name) for name in template.variables}
-            found.append({"uri": template.expand(values), "title": str(row)})
+        listed = rows(context)
+        # Without names, it would join every relation.
+        listed = listed.select_related(*related) if related else listed
+        for row in listed[:MOST]:
+            each = {name: str(reduce(getattr, name.split("__"), row)) for name in variables}
+            # Reading would refuse any other value, as completion does.
+            if all(template.accepts(*value) for value in each.items()):
+                found.append({"uri": template.expand(each), "title": str(row)})
         return found
 
     for name in template.variables:
@@ -119,10 +125,3 @@ def _with_parameters(function: Any, defaults: Mapping[str, object]) -> Any:
     function.__signature__ = inspect.Signature([*kept, *own])
     function.__annotations__ = {"context": Context, **dict.fromkeys(defaults, str)}
     return function
-
-
-def _value_of(row: Model, lookup: str) -> Any:
-    value: Any = row
-    for part in lookup.split("__"):
-        value = getattr(value, part)
-    return value

@@ -48,13 +48,13 @@ TOP = {
 # The limit of lines of code for each subpackage: a commit that raises one lowers another.
 ROOMS: dict[str, int] = {
     "access": 764,
-    "admin": 2_715,
-    "calls": 1_142,
+    "admin": 2_713,
+    "calls": 1_141,
     "checks": 761,
     "concurrency": 321,
     "confirmation": 528,
-    "ext": 2_908,
-    "features": 769,
+    "ext": 2_913,
+    "features": 766,
     "management": 1_338,
     "models": 352,
     "oauth": 1_116,
@@ -69,7 +69,7 @@ ROOMS: dict[str, int] = {
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
-    "top": 828,
+    "top": 827,
     "transports": 969,
 }
 # The packages inside each subpackage.
@@ -88,8 +88,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 39_935
-MOST_LINES_OF_CORE = 36_013
+MOST_LINES = 39_945
+MOST_LINES_OF_CORE = 36_012
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -145,7 +145,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
         """
         Take names ("elicitation.url"), and the version of a legacy client.
 
-        ``asked`` is true if that could have declared them when it began.
+        ``asked`` is true if the call could ask a client that declared them in ``initialize``.
         """
         named = " and ".join(capabilities)
         required: _Capabilities = {}
@@ -161,7 +161,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
             who = "user" if set(required) == {"elicitation"} else "client"
             why = f"requires MCP 2026-07-28; this client uses MCP {legacy}"
             if asked:
-                why = "this site asks only clients that declared it when their session began"
+                why = "this client did not declare in initialize"
             text = f"This tool asks its {who} ({named}), which {why}."
         super().__init__(text, data={"requiredCapabilities": required})
 

@@ -35,15 +35,6 @@ class UnknownServerError(errors.ForbiddenError):
         super().__init__("Unknown remote server.")
 
 
-class UnknownSessionError(errors.InvalidRequestError):
-    """The session does not exist, or is another user's: the client begins another one."""
-
-    http_status = HTTPStatus.NOT_FOUND
-
-    def __init__(self) -> None:
-        super().__init__("Unknown session: initialize again.")
-
-
 def reachable(server: RemoteServer | None, context: Context) -> RemoteServer:
     """Return the server, if a caller may reach it as a whole. Raises UnknownServerError."""
     if server is None or not (server.enabled and server.permission):
@@ -69,11 +60,11 @@ class Sessions:
         return self._signer.sign(session)
 
     def opened(self, given: str) -> str:
-        """Return the server's session id. Raises UnknownSessionError."""
+        """Return the server's session id. Raises SessionNotFoundError."""
         try:
             return self._signer.unsign(given)
         except BadSignature:
-            raise UnknownSessionError from None
+            raise errors.SessionNotFoundError from None
 
 
 def take_slot(request: HttpRequest, context: Context) -> places.CallSlot | StreamSlot:

@@ -13,7 +13,6 @@ from mcp_bridge.registry.registry import Snapshot
 from mcp_bridge.remote import incoming
 from mcp_bridge.remote.admission import (
     UnknownServerError,
-    UnknownSessionError,
     reachable,
 )
 from mcp_bridge.remote.gateway import gateway_of
@@ -53,7 +52,7 @@ class RemoteView(BridgeView):
             self.admit(request)
             passing = self._passing(request, slug)
         except Exception as exception:
-            return _refused(exception, None)
+            return refuse(exception)
         passing.stream = stream = http.stream_for(request, self.view_is_async, as_it_came)
         if stream is None:
             return await _replied(passing)
@@ -98,16 +97,7 @@ async def _replied(passing: Passing) -> Reply:
     try:
         return await passing.run()
     except Exception as exception:
-        return _refused(exception, passing)
-
-
-def _refused(exception: Exception, passing: Passing | None) -> Reply:
-    """Return the reply for an exception that is being handled."""
-    reply = refuse(exception, None if passing is None else passing.request)
-    if isinstance(exception, UnknownSessionError):
-        # From other errors a legacy client would not conclude that its session is gone.
-        reply = reply._replace(status=exception.http_status)
-    return reply
+        return refuse(exception, None if passing is None else passing.request)
 
 
 def _response(reply: Reply) -> HttpResponseBase:

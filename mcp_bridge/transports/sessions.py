@@ -34,7 +34,7 @@ PATIENCE: Final = 60.0
 _PAUSES: Final = (0.01, 0.25)
 # Seconds between comments: under WSGI, a client that has left is noticed when one is written.
 _WRITTEN: Final = 1
-# Seconds that a reply is kept for its call, and that the end of a session is remembered.
+# Seconds that a reply is kept for its call, and that a session lasts and its end is remembered.
 _KEPT: Final = 30
 _ENDED: Final = 24 * 60 * 60
 _SALT: Final = "mcp_bridge.sessions"
@@ -44,7 +44,7 @@ _MODES: Final = ("form", "url", "tools")
 @dataclass(slots=True, kw_only=True)
 class Session:
     """
-    The capabilities that a client declared when it began. It is not a credential.
+    A legacy client's declared capabilities. It is not a credential.
 
     ``user`` is the key of the user who began it, ``nonce`` distinguishes it from others, and
     ``replies`` is the cache in which the client's replies wait for their calls.
@@ -162,7 +162,7 @@ class RequestSession:
     def session(self) -> Session | None:
         """The session that the caller has begun, and not ended; read in a thread."""
         with suppress(signing.BadSignature, ValueError, TypeError):
-            capabilities, user, nonce = signing.loads(self._sent or "", salt=_SALT)
+            capabilities, user, nonce = signing.loads(self._sent or "", salt=_SALT, max_age=_ENDED)
             if user == self._user and cache.get(_ended(nonce)) is None:
                 return Session(capabilities=capabilities, user=user, nonce=nonce)
         return None

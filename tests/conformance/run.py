@@ -51,7 +51,8 @@ def legs(group: Group, toolbox: Toolbox) -> list[bool]:
     try:
         return group(toolbox)
     except Failure as failure:
-        print(f"FAIL {group}: {failure}", flush=True)
+        name = getattr(group, "func", group).__name__
+        print(f"FAIL {name}: {failure}", flush=True)
         return [False]
 
 

@@ -225,7 +225,7 @@ def test_client_that_declares_nothing_is_not_asked(server: Server) -> None:
     with closing(client.connection):
         error = json.loads(response.read())["error"]
     assert error["code"] == -32021
-    assert "asks only clients that declared it" in error["message"]
+    assert "this client did not declare in initialize" in error["message"]
     without = Raw(server)
     response = without.ask("book", train="x")
     with closing(without.connection):

@@ -37,13 +37,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it has an alias")
+            raise yaml.YAMLError("aliases are not allowed")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         found = super().construct_mapping(node, deep=True)
         if len(found) < len(node.value):
-            raise yaml.YAMLError("it has a key twice")
+            raise yaml.YAMLError("it has a duplicate key")
         return found
 
 
@@ -91,8 +91,10 @@ class Folder:
             content = read_within(self.place, name, file.size)
         except OSError:
             return None
-        is_same = hashlib.sha256(content).hexdigest() == file.digest
-        return (_text_of(content) or content) if is_same else None
+        if hashlib.sha256(content).hexdigest() != file.digest:
+            return None
+        text = _text_of(content)
+        return content if text is None else text
 
 
 def read_folder(folder: Path) -> Folder:

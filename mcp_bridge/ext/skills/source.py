@@ -9,10 +9,8 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from django.apps import apps
-from django.http import Http404
 
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.skills.folders import MANIFEST, Folder, files_in, read_folder
@@ -47,7 +45,7 @@ class Skill(Resource):
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a file or folder of the skill."""
-        return f"skill://{self.name}/{quote(path, safe='/')}"
+        return self.uri.expand({"path": path})
 
     def definition(self, revision: Revision) -> dict[str, Any]:
         found = {**super().definition(revision), "uri": self.uri_of(MANIFEST)}
@@ -103,7 +101,7 @@ class SkillSource(Source):
         self.report(
             "W085",
             f"The skill {name!r} ({folder}) is not served: {why}.",
-            "Change its files, or its entry in MCP_BRIDGE['SKILLS'].",
+            "Fix its files, or its entry in MCP_BRIDGE['SKILLS'].",
         )
 
     def _folders(self) -> Iterator[tuple[str, object]]:
@@ -156,7 +154,6 @@ class SkillSource(Source):
             check=lambda sent: {"path": sent.get("path")},
             invoke=partial(_read, read),
             encode=_encode,
-            convert_error=_hide,
         )
 
 
@@ -165,11 +162,11 @@ def _rule(options: ToolOptions) -> AccessRule:
 
 
 def _read(folder: Folder, call: ToolCall) -> EmbeddedResource:
-    """Return a file of a skill, which has the digest in the list. Raises Http404 for another."""
+    """Return a file of a skill. Raises ResourceNotFoundError for one that is not in the list."""
     path = call.arguments["path"]
     contents = folder.read(path)
     if contents is None:
-        raise Http404
+        raise ResourceNotFoundError("")
     return EmbeddedResource("", contents, folder.files[path].media_type)
 
 
@@ -180,8 +177,8 @@ def _as_path(given: object) -> Path:
 
 
 def _encode(value: Any) -> CallToolResult:
-    return value if isinstance(value, CallToolResult) else CallToolResult(content=[value])
-
-
-def _hide(exception: Exception, call: ToolCall) -> Exception:
-    return ResourceNotFoundError("") if isinstance(exception, Http404) else exception
+    if isinstance(value, CallToolResult):
+        return value
+    # An interceptor may return a text.
+    is_file = isinstance(value, EmbeddedResource)
+    return CallToolResult(content=[value if is_file else EmbeddedResource("", value, "text/plain")])

@@ -54,6 +54,7 @@ def skill(tmp_path: Path, settings: Any) -> Path:
         templates__formal__letter_dot_md=b"Dear NAME,\r\n",
         templates__plain_dot_txt="Hallo, größe!".encode(),
         logo_dot_png=b"\x89PNG\r\n\x1a\n\x00",
+        empty_dot_txt=b"",
     )
     serve_skills(settings, found, permissions=PERMISSION)
     return found
@@ -88,7 +89,8 @@ def test_skill_is_listed_with_all_of_its_files(
     assert entry["uri"] == uri("SKILL.md")
     assert entry["frontmatter"] == {"name": "write-letters", "description": "Write letters."}
     found = {each["uri"]: each for each in entry["resources"]}
-    paths = ["SKILL.md", "logo.png", "templates/formal/letter.md", "templates/plain.txt"]
+    paths = ["SKILL.md", "empty.txt", "logo.png", "templates/formal/letter.md"]
+    paths.append("templates/plain.txt")
     assert sorted(found) == [uri(each) for each in paths]
     for path in paths:
         content = (skill / path).read_bytes()
@@ -119,6 +121,7 @@ def test_folders_are_read_with_their_direct_children(skill: Path, client: MCPCli
     top = client.post("resources/directory/read", uri="skill://write-letters")["resources"]
     assert {each["uri"]: each["mimeType"] for each in top} == {
         uri("SKILL.md"): "text/markdown",
+        uri("empty.txt"): "text/plain",
         uri("logo.png"): "image/png",
         uri("templates"): "inode/directory",
     }
@@ -231,7 +234,7 @@ def test_changed_file_changes_its_digest(skill: Path, settings: Any, client: MCP
         each["size"] for each in before["resources"]
     } == {6}
     changed(skill / "new.md", b"more")
-    assert len(client.post("skills/list")["skills"][0]["resources"]) == 5
+    assert len(client.post("skills/list")["skills"][0]["resources"]) == 6
 
 
 def test_file_is_not_read_before_its_digest_is_known(
@@ -296,8 +299,8 @@ def frontmatter(**values: str) -> bytes:
         (frontmatter(compatibility="x" * 501), "its compatibility must be"),
         (frontmatter(metadata="{version: 1}"), "its metadata must be a mapping of texts"),
         (frontmatter(size="!!float .nan"), "the frontmatter cannot be read"),
-        (frontmatter(a="&x [1]", b="*x"), "it has an alias"),
-        (frontmatter(a="1", **{"description ": "x"}), "it has a key twice"),
+        (frontmatter(a="&x [1]", b="*x"), "aliases are not allowed"),
+        (frontmatter(a="1", **{"description ": "x"}), "it has a duplicate key"),
         (frontmatter(n="!!bool maybe"), "the frontmatter cannot be read"),
         (frontmatter(n="!!int ''"), "the frontmatter cannot be read"),
         (frontmatter(n='"\\uD800"'), "the frontmatter cannot be read"),

@@ -49,12 +49,17 @@ class Command(TablesCommand):
         named = dict(conf.toolsets[toolset]) if toolset is not None else {}
         file.write_text(skill_of(name, tools, str(named.get("instructions") or "")), "utf-8")
         needed = sorted({each for tool in tools for each in tool.access.permissions})
+        is_held = conf.NEW_TOOLS == "disabled"
         self.stdout.write(
-            f"Written: {file}\nSay in its description when a model should use it, and below in "
-            "which order it should call the tools.\nThe skill is served at once, to every user. "
-            "For those alone who may use its tools, set in MCP_BRIDGE:\n"
-            f'    "SKILLS": {{"{name}": {{"permissions": {json.dumps(needed)}}}}}'
+            f"Written: {file}\nDescribe when to use the skill in its description, and the order of "
+            "the calls below it.\n"
+            + ("It is pending approval in the admin." if is_held else "It is served at once.")
         )
+        if needed:
+            entry = json.dumps({name: {"permissions": needed}})
+            self.stdout.write(
+                f'To restrict it to users who may call its tools, set "SKILLS": {entry}.'
+            )
 
 
 def skill_of(name: str, tools: list[Tool], instructions: str) -> str:
