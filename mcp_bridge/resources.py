@@ -49,7 +49,6 @@ def ModelResource(
     # Unknown fields are an error now, and not when a row is read.
     model._default_manager.values(*names, *template.variables)
 
-    related = {name.rpartition("__")[0] for name in template.variables if "__" in name}
     completers: dict[str, Callable[..., QuerySet[Any]]] = {}
 
     def rows(context: Context) -> QuerySet[Any]:
@@ -64,18 +63,7 @@ def ModelResource(
             raise ObjectDoesNotExist from why
         return str(row[fields]) if isinstance(fields, str) else row
 
-    def all_of_them(self: object, context: Context) -> list[dict[str, str]]:
-        found = list[dict[str, str]]()
-        listed = rows(context)
-        # Without names, it would join every relation.
-        listed = listed.select_related(*related) if related else listed
-        for row in listed[:MOST]:
-            each = {name: str(reduce(getattr, name.split("__"), row)) for name in variables}
-            # Reading would refuse any other value, as completion does.
-            if all(template.accepts(*value) for value in each.items()):
-                found.append({"uri": template.expand(each), "title": str(row)})
-        return found
-
+    all_of_them = _list_of(rows, template)
     for name in template.variables:
         completed = _completer(rows, name)
         others = {each: "" for each in template.variables if each != name}
@@ -94,15 +82,38 @@ def ModelResource(
         **shared,
     )(all_of_them)
     toolset = type(f"{model.__name__}Resource", (), {"one": marked, "all_of_them": listed})
-    # As if it were written in the module that calls, for messages and the admin.
-    caller = sys._getframe(1)
-    file, line = caller.f_code.co_filename, caller.f_lineno
-    for each in (one, all_of_them):
-        each.__code__ = each.__code__.replace(co_filename=file, co_firstlineno=line)
-        each.__module__ = caller.f_globals["__name__"]
-        each.__qualname__ = f"{toolset.__name__}.{each.__name__}"
-    toolset.__module__ = caller.f_globals["__name__"]
+    _place(toolset, one, all_of_them)
     return mcp_toolset(prefix="")(toolset)
+
+
+def _list_of(rows: Callable[[Context], QuerySet[Any]], template: UriTemplate) -> Any:
+    """Return a method that lists the URIs and texts of the first rows."""
+    related = {name.rpartition("__")[0] for name in template.variables if "__" in name}
+
+    def all_of_them(self: object, context: Context) -> list[dict[str, str]]:
+        found, listed = list[dict[str, str]](), rows(context)
+        # Without names, it would join every relation.
+        for row in (listed.select_related(*related) if related else listed)[:MOST]:
+            given = {
+                name: str(reduce(getattr, name.split("__"), row)) for name in template.variables
+            }
+            # Reading would refuse any other value, as completion does.
+            if all(template.accepts(*each) for each in given.items()):
+                found.append({"uri": template.expand(given), "title": str(row)})
+        return found
+
+    return all_of_them
+
+
+def _place(toolset: type, *functions: Any) -> None:
+    """Let messages and the admin name the statement that makes the toolset."""
+    caller = sys._getframe(2)
+    file, line = caller.f_code.co_filename, caller.f_lineno
+    toolset.__module__ = caller.f_globals["__name__"]
+    for each in functions:
+        each.__code__ = each.__code__.replace(co_filename=file, co_firstlineno=line)
+        each.__module__ = toolset.__module__
+        each.__qualname__ = f"{toolset.__name__}.{each.__name__}"
 
 
 def _completer(rows: Callable[[Context], QuerySet[Any]], name: str) -> Callable[..., QuerySet[Any]]:
