@@ -49,8 +49,6 @@ def ModelResource(
     # Unknown fields are an error now, and not when a row is read.
     model._default_manager.values(*names, *template.variables)
 
-    completers: dict[str, Callable[..., QuerySet[Any]]] = {}
-
     def rows(context: Context) -> QuerySet[Any]:
         found = queryset(context) if callable(queryset) else queryset
         return model._default_manager.all() if found is None else found.all()
@@ -64,17 +62,15 @@ def ModelResource(
         return str(row[fields]) if isinstance(fields, str) else row
 
     all_of_them = _list_of(rows, template)
-    for name in template.variables:
-        completed = _completer(rows, name)
-        others = {each: "" for each in template.variables if each != name}
-        completers[name] = _with_parameters(completed, {"value": inspect.Parameter.empty, **others})
     variables = dict.fromkeys(template.variables, inspect.Parameter.empty)
     meta = model._meta
     shared: Any = {key: value for key, value in options.items() if key not in _OF_ROWS}
     own: dict[str, Any] = {"name": meta.model_name, "description": f"One {meta.verbose_name}."}
     marked = mcp_resource(uri, **{**own, **options})(_with_parameters(one, variables))
-    for name, completer in completers.items():
-        marked.complete(name)(completer)
+    for name in template.variables:
+        others = {each: "" for each in template.variables if each != name}
+        parameters = {"value": inspect.Parameter.empty, **others}
+        marked.complete(name)(_with_parameters(_completer(rows, name), parameters))
     listed = mcp_resource(
         list_uri or f"{uri.partition('{')[0]}all",
         name=f"{options.get('name') or meta.model_name}_list",

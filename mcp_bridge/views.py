@@ -33,7 +33,7 @@ from mcp_bridge.access.authentication import admission_blocks, authenticate, thr
 from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.concurrency import places
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import Reply, Request, Result, answer, errors, refuse
 from mcp_bridge.records import recorder
@@ -43,6 +43,8 @@ from mcp_bridge.transports import http, rest
 # The header that selects a toolset, for clients that cannot change the URL; as in META.
 # Its name does not begin with Mcp-, which is reserved for the specification.
 _TOOLSET: Final = "HTTP_X_MCP_TOOLSET"
+# The session of a legacy client, which few sites ask.
+_SESSION: Final = "mcp_bridge.transports.sessions.RequestSession"
 # Bodies above this many bytes are parsed in a thread, to keep the event loop free.
 _LARGE: Final = 64 * 1024
 # The refusals of requests that are recorded.
@@ -180,7 +182,7 @@ class MCPView(BridgeView):
         known = server
         # Whether it has streams is seldom asked.
         known.request = request if self.has_streams else None
-        session = http.session_of(request) if conf.LEGACY_ASK else None
+        session = imported(_SESSION)(request) if conf.LEGACY_ASK else None
         # Most requests do not ask for notifications, and are not streamed.
         is_asked = b'"progressToken"' in body or b'"subscriptions/listen"' in body
         is_asked = is_asked or self.always_notifies or (session is not None and session.may_ask)
@@ -226,7 +228,7 @@ class MCPView(BridgeView):
         """End the session of a legacy client (MCP 2025-11-25, "Session management")."""
         try:
             self.admit(request)
-            http.session_of(request).end()
+            imported(_SESSION)(request).end()
         except Exception as exception:
             return http.respond(refuse(exception))
         return HttpResponse(status=HTTPStatus.NO_CONTENT)

@@ -179,7 +179,7 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
         return await alternate(work, slot)
     finally:
         try:
-            if slot.others_wait and not (slot.is_free and slot.batch is None):
+            if slot.others_wait and (slot.batch is not None or not slot.is_free):
                 # Django closes them once the response is sent, which may be long after, or keeps
                 # them for CONN_MAX_AGE.
                 await sync_to_async(close_connections)()
@@ -331,7 +331,7 @@ class RequestSlot:
 
     @property
     def others_wait(self) -> bool:
-        """Whether all slots were taken, this one among them or not."""
+        """Whether all request slots are taken."""
         return self.slots is not None and self.slots.locked()
 
     async def take(self) -> None:

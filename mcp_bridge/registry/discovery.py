@@ -39,7 +39,7 @@ class Reading(NamedTuple):
     @property
     def may_change(self) -> bool:
         """Whether the source has versions."""
-        return self.source is not None and version_of(self.source, {}) is not None
+        return self.version is not None
 
     @property
     def waits(self) -> bool:
@@ -81,7 +81,7 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
         )
         return Reading(None, [], [message], None)
     # Read before the tools, so that changes in the meantime cause another read.
-    version = None if generations is None else version_of(source, generations)
+    version = version_of(source, generations or {})
     try:
         features = [replace(each, source_alias=alias) for each in source.tools()]
     except Exception as exception:

@@ -101,7 +101,7 @@ async def call_feature(endpoint: Any, request: Request, context: Context) -> Cal
             # Asked on the stream, a legacy client leaves repeating the call to the server.
             answers = Answers(result.state, await context.stream.ask(result.requests))
             await places.in_thread()
-            endpoint, once = _readmitted(endpoint, request, context)
+            endpoint, once = _readmitted(request, context)
             call = Call(name, arguments, once, None, answers, endpoint, kind, request, call.slot)
             result = await perform(call)
         return result
@@ -110,11 +110,10 @@ async def call_feature(endpoint: Any, request: Request, context: Context) -> Cal
             call.slot.free()
 
 
-def _readmitted(endpoint: Any, request: Request, context: Context) -> tuple[Any, Context]:
+def _readmitted(request: Request, context: Context) -> tuple[Any, Context]:
     """Return the endpoint and the context of a further round, with the caller's rights of now."""
-    once, stream = context, context.stream
-    if stream.readmit is not None:
-        endpoint, once = stream.readmit(request)
+    stream = context.stream
+    endpoint, once = stream.readmit(request)
     # Other keys are those of this package, for one round.
     for key in [each for each in context.scratch if not isinstance(each, str)]:
         del context.scratch[key]

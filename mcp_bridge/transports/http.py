@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookies import SimpleCookie
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -18,9 +18,6 @@ from mcp_bridge.features import Client, Context
 from mcp_bridge.protocol import LATEST, Headers, Reply, Request, errors
 from mcp_bridge.protocol.text import quoted
 from mcp_bridge.transports.streams import LoopStream, ThreadStream
-
-if TYPE_CHECKING:
-    from mcp_bridge.transports.sessions import RequestSession
 
 UNREADABLE: Final = "Invalid request: the body could not be read."
 _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -167,14 +164,6 @@ def _reader(request: HttpRequest) -> Callable[[int], bytes]:
         )
     read: Callable[[int], bytes] = meta["wsgi.input"].read
     return read
-
-
-def session_of(request: HttpRequest) -> RequestSession:
-    """Return the session of a legacy client, or one that it may begin."""
-    # Imported late, since few sites ask such clients.
-    from mcp_bridge.transports.sessions import RequestSession
-
-    return RequestSession(request)
 
 
 def stream_for(

@@ -28,7 +28,7 @@ from mcp_bridge.protocol import JSONObject, Reply, Request, errors
 from mcp_bridge.protocol.input_requests import InputRequest, URLElicitRequest, check_response
 from mcp_bridge.transports.streams import Stream
 
-# Seconds that a call waits for a reply over stdio, and by default.
+# Seconds that a call waits for a reply over stdio, if LEGACY_ASK is off.
 PATIENCE: Final = 60.0
 # Seconds between two looks into the cache, at first and at most.
 _PAUSES: Final = (0.01, 0.25)
@@ -46,12 +46,11 @@ class Session:
     """
     A legacy client's declared capabilities. It is not a credential.
 
-    ``user`` is the key of the user who began it, ``nonce`` distinguishes it from others, and
-    ``replies`` is the cache in which the client's replies wait for their calls.
+    ``nonce`` distinguishes it from others, and ``replies`` is the cache in which the client's
+    replies wait for their calls.
     """
 
     capabilities: dict[str, JSONObject] = field(default_factory=dict)
-    user: str = ""
     nonce: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     replies: Any = field(default_factory=lambda: cache)
     # No reply can arrive any more.
@@ -164,7 +163,7 @@ class RequestSession:
         with suppress(signing.BadSignature, ValueError, TypeError):
             capabilities, user, nonce = signing.loads(self._sent or "", salt=_SALT, max_age=_ENDED)
             if user == self._user and cache.get(_ended(nonce)) is None:
-                return Session(capabilities=capabilities, user=user, nonce=nonce)
+                return Session(capabilities=capabilities, nonce=nonce)
         return None
 
     async def join(self, context: Context) -> None:
@@ -179,9 +178,9 @@ class RequestSession:
 
     def begin(self, message: Request, asked: frozenset[str]) -> None:
         """Begin a session, whose id the client reads in the header of the reply."""
-        begun = Session(user=self._user)
+        begun = Session()
         begun.begin(message, asked)
-        content = begun.capabilities, begun.user, begun.nonce
+        content = begun.capabilities, self._user, begun.nonce
         self._begun = signing.dumps(content, salt=_SALT, compress=True)
 
     def add_to(self, reply: Reply) -> Reply:

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import CancelledError
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -117,18 +117,14 @@ class StdioServer:
     async def _accept(self, line: bytes | None) -> None:
         """Begin to answer a line, or one that is too long (None)."""
         await self._waiting.acquire()
-        held = [self._waiting]
-
-        def leave(*ended: object) -> None:
-            """Leave the queue, once."""
-            while held:
-                held.pop().release()
-
+        # Closed once or twice, it is left once.
+        queue = ExitStack()
+        queue.callback(self._waiting.release)
         self._begun = asyncio.Event()
-        task = asyncio.create_task(self._answer(line, leave))
+        task = asyncio.create_task(self._answer(line, queue.close))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(leave)
+        task.add_done_callback(lambda _: queue.close())
         if line is not None and b'"initialize"' in line:
             # The revision of that request holds for the next line.
             begun = asyncio.create_task(self._begun.wait())

@@ -128,7 +128,7 @@ def test_only_the_first_reply_in_the_session_counts(server: Server) -> None:
         question = event(response)
         assert question["method"] == "elicitation/create"
         assert question["params"]["message"] == "Who takes the night train?"
-        assert Raw(server).status(reply(question, name="nobody")) == 202
+        assert Raw(server).status(reply(question, name="without a session")) == 202
         assert other.status(reply(question, name="another session")) == 202
         for id in ("unknown", 5, "x" * 32, "a key of another\nform"):
             assert Raw.status(sender(client), reply({"id": id}, name="unknown")) == 202

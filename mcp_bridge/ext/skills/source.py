@@ -15,7 +15,7 @@ from django.apps import apps
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.skills.folders import MANIFEST, Folder, files_in, read_folder
 from mcp_bridge.features import AccessRule, Feature, ToolCall
-from mcp_bridge.features.marks import ToolOptions, options_in
+from mcp_bridge.features.marks import options_in
 from mcp_bridge.features.resources import Resource
 from mcp_bridge.features.uris import UriTemplate
 from mcp_bridge.protocol import CallToolResult, JSONObject, Revision
@@ -142,7 +142,7 @@ class SkillSource(Source):
             uri=uri,
             folder=read,
             source=str(folder),
-            access=_rule(options),
+            access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
             options=options,
             is_foreign=conf.NEW_TOOLS == "disabled",
             is_plain=True,
@@ -155,10 +155,6 @@ class SkillSource(Source):
             invoke=partial(_read, read),
             encode=_encode,
         )
-
-
-def _rule(options: ToolOptions) -> AccessRule:
-    return AccessRule.of(options.public, options.permissions, None, None, options.scopes)
 
 
 def _read(folder: Folder, call: ToolCall) -> EmbeddedResource:
