@@ -16,31 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from benchmarks.remote import asker, rounds
+from benchmarks.remote import asker, begin, rounds
 
 NUMBER: Final = 1_000
 TEXT: Final = "x" * 10_240
 MODULE: Final = "benchmark_primitives"
-
-
-def set_up(database: Path) -> None:
-    """Make the site in this process."""
-    import django
-    from django.conf import settings
-    from django.core.management import call_command
-
-    from testproject import settings as newsroom
-
-    names = (each for each in dir(newsroom) if each.isupper())
-    functions = {"OPTIONS": {"modules": [MODULE]}}
-    sources = {"rpc": None, "remote": None, "skills": None, "functions": functions}
-    # As in the benchmark of the site's own tools.
-    file = {"ENGINE": "django.db.backends.sqlite3", "NAME": database, "CONN_MAX_AGE": None}
-    given = {"MCP_BRIDGE": {"SOURCES": sources}, "DATABASES": {"default": file}}
-    settings.configure(**{name: getattr(newsroom, name) for name in names} | given)
-    django.setup()
-    fill(ModuleType(MODULE))
-    call_command("migrate", verbosity=0)
 
 
 def fill(module: ModuleType) -> None:
@@ -89,7 +69,10 @@ def lines() -> Iterator[str]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        set_up(Path(folder) / "db.sqlite3")
+        functions = {"OPTIONS": {"modules": [MODULE]}}
+        sources = {"rpc": None, "remote": None, "skills": None, "functions": functions}
+        fill(ModuleType(MODULE))
+        begin({"SOURCES": sources}, Path(folder) / "db.sqlite3")
         for line in lines():
             print(line, flush=True)
         from mcp_bridge.records.rows import flush

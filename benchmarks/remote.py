@@ -83,8 +83,8 @@ def upstream() -> Iterator[str]:
             process.stdin.close()
 
 
-def set_up(url: str, database: Path) -> None:
-    """Make a site in this process; users with a token may call all tools of the server."""
+def begin(bridge: dict[str, Any], database: Path) -> None:
+    """Make the newsroom in this process, with other settings of the bridge and a database."""
     import django
     from django.conf import settings
     from django.core.management import call_command
@@ -92,8 +92,6 @@ def set_up(url: str, database: Path) -> None:
     from testproject import settings as newsroom
 
     names = (each for each in dir(newsroom) if each.isupper())
-    host = url.partition("//")[2].partition("/")[0]
-    bridge = {"REMOTE_ALLOWED_HOSTS": [host], "SOURCES": {"rpc": None, "functions": None}}
     file: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
     # As in the benchmark of the site's own tools.
     file["CONN_MAX_AGE"] = None
@@ -103,6 +101,13 @@ def set_up(url: str, database: Path) -> None:
     )
     django.setup()
     call_command("migrate", verbosity=0)
+
+
+def set_up(url: str, database: Path) -> None:
+    """Make a site in this process; users with a token may call all tools of the server."""
+    host = url.partition("//")[2].partition("/")[0]
+    sources = {"rpc": None, "functions": None}
+    begin({"REMOTE_ALLOWED_HOSTS": [host], "SOURCES": sources}, database)
     from mcp_bridge.models import ToolSetting
     from mcp_bridge.registry.registry import registry
     from mcp_bridge.registry.tool_status import mark_approved

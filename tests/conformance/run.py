@@ -40,8 +40,8 @@ def main() -> int:
     if "--install" in sys.argv:
         return 0
     started = time.monotonic()
-    groups: list[Group] = [partial(each, server) for server in SERVERS for each in (suite, typed)]
-    passed = [one for group in (*groups, newsroom) for one in legs(group, toolbox)]
+    groups: list[Group] = [partial(run, it) for it in SERVERS for run in (suite, newsroom)]
+    passed = [one for group in groups for one in legs(group, toolbox)]
     print(f"{sum(passed)} of {len(passed)} legs passed in {time.monotonic() - started:.0f} s")
     return 0 if all(passed) else 1
 
@@ -69,20 +69,16 @@ def suite(server: str, toolbox: Toolbox) -> list[bool]:
         ]
 
 
-def typed(server: str, toolbox: Toolbox) -> list[bool]:
-    """Run the TypeScript client, over HTTP, against the newsroom."""
+def newsroom(server: str, toolbox: Toolbox) -> list[bool]:
+    """Run the TypeScript client, and under gunicorn the other programs, against the newsroom."""
     log = toolbox.results / f"newsroom-{server}.log"
     with sites.running(NEWSROOM, server, "seed_newsroom", log=log) as site:
-        return [
+        typed = [
             leg(f"typescript {server} {mode}", typescript.run, toolbox, site, "http", mode)
             for mode in typescript.REVISIONS
         ]
-
-
-def newsroom(toolbox: Toolbox) -> list[bool]:
-    """Inspector, mcpcheck and a login against the example site with its own data."""
-    log = toolbox.results / "newsroom.log"
-    with sites.running(NEWSROOM, "gunicorn", "seed_newsroom", log=log) as site:
+        if server != "gunicorn":
+            return typed
         eras = [
             leg(f"inspector {era}", inspector.run, toolbox, site, era) for era in inspector.ERAS
         ]
@@ -100,6 +96,7 @@ def newsroom(toolbox: Toolbox) -> list[bool]:
         ]
         verified = leg("inspector skills", inspector.verify, toolbox, site)
         return [
+            *typed,
             verified,
             *eras,
             *stdio,
