@@ -28,13 +28,23 @@ KINDS = ("gunicorn, writers", "uvicorn, workers", "uvicorn, direct")
 ASKING = {"elicitation": {"form": {}}}
 
 
+@pytest.fixture
+def begun(start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Raw]:
+    """Start a server with variables ``SERVED_...``, and return a client with a session."""
+
+    def begun(kind: str, ask: str = "20", **served: str) -> Raw:
+        for name, value in {"ask": ask, **served}.items():
+            monkeypatch.setenv(f"SERVED_{name.upper()}", value)
+        client = Raw(start(kind))
+        client.begin()
+        return client
+
+    return begun
+
+
 @pytest.fixture(params=KINDS)
-def server(
-    request: pytest.FixtureRequest, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
-) -> Server:
-    monkeypatch.setenv("SERVED_ASK", "20")
-    monkeypatch.setenv("SERVED_CALLS", "12")
-    return start(request.param)
+def server(request: pytest.FixtureRequest, begun: Callable[..., Raw]) -> Server:
+    return begun(request.param, calls="12").server
 
 
 async def answer_with_ada(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -185,12 +195,8 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn, writers", "uvicorn"])
-def test_question_without_answer_is_withdrawn(
-    kind: str, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SERVED_ASK", "0.5")
-    client = Raw(start(kind))
-    client.begin()
+def test_question_without_answer_is_withdrawn(kind: str, begun: Callable[..., Raw]) -> None:
+    client = begun(kind, ask="0.5")
     response = client.ask("book", train="the night train")
     with closing(client.connection):
         question = event(response)
@@ -204,11 +210,9 @@ def test_question_without_answer_is_withdrawn(
 
 @pytest.mark.parametrize("refusal", [{"code": -1, "message": "no form"}, None])
 def test_reply_that_is_no_answer_counts_as_cancelled(
-    refusal: Any, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
+    refusal: Any, begun: Callable[..., Raw]
 ) -> None:
-    monkeypatch.setenv("SERVED_ASK", "20")
-    client = Raw(start("gunicorn, writers"))
-    client.begin()
+    client = begun("gunicorn, writers")
     response = client.ask("book", train="the night train")
     with closing(client.connection):
         question = event(response)
@@ -234,29 +238,19 @@ def test_client_that_declares_nothing_is_not_asked(server: Server) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gunicorn, writers", "uvicorn"])
-def test_tool_that_is_switched_off_while_it_asks_ends(
-    kind: str, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SERVED_ASK", "20")
-    server = start(kind)
-    client = Raw(server)
-    client.begin()
+def test_tool_that_is_switched_off_while_it_asks_ends(kind: str, begun: Callable[..., Raw]) -> None:
+    client = begun(kind)
     response = client.ask("book", train="the night train")
     with closing(client.connection):
         question = event(response)
-        toggle(server, "book", False)
+        toggle(client.server, "book", False)
         time.sleep(1)
         assert sender(client).status(reply(question, name="Ada")) == 202
         assert event(response)["error"]["message"] == "Unknown tool: book"
 
 
-def test_threads_are_left_for_the_answers(
-    start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SERVED_ASK", "20")
-    monkeypatch.setenv("SERVED_THREADS", "1")
-    client = Raw(start("gunicorn, threads"))
-    client.begin()
+def test_threads_are_left_for_the_answers(begun: Callable[..., Raw]) -> None:
+    client = begun("gunicorn, threads", threads="1")
     first = client.ask("book", train="one")
     with closing(client.connection):
         question = event(first)
@@ -269,25 +263,16 @@ def test_threads_are_left_for_the_answers(
         assert event(first)["result"]["content"][0]["text"] == "Ada and Grace: 1"
 
 
-def test_server_without_threads_does_not_ask(
-    start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SERVED_ASK", "20")
-    client = Raw(start("gunicorn"))
-    client.begin()
+def test_server_without_threads_does_not_ask(begun: Callable[..., Raw]) -> None:
+    client = begun("gunicorn")
     response = client.ask("book", train="one")
     with closing(client.connection):
         assert json.loads(response.read())["error"]["code"] == -32021
 
 
 @pytest.mark.parametrize("kind", ["gunicorn, writers", "uvicorn"])
-def test_heartbeats_go_on_while_a_client_is_asked(
-    kind: str, start: Callable[[str], Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SERVED_ASK", "20")
-    monkeypatch.setenv("SERVED_HEARTBEAT", "0.5")
-    client = Raw(start(kind))
-    client.begin()
+def test_heartbeats_go_on_while_a_client_is_asked(kind: str, begun: Callable[..., Raw]) -> None:
+    client = begun(kind, heartbeat="0.5")
     params = {"name": "book", "arguments": {"train": "x"}, "_meta": {"progressToken": 7}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     response = client.send(message)
