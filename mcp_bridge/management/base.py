@@ -102,8 +102,10 @@ def named_source(alias: str) -> Source:
 
 
 def why_missing(label: str, user: AbstractBaseUser | AnonymousUser) -> str | None:
-    """Return in one line why the user may not call a feature of that label; None if they may."""
+    """Return in one line why the user may not call a feature; None if they may."""
     discovered, served = registry.discovered, registry.snapshot
+    if label not in discovered.by_label and (meant := discovered.called("resource", label)[0]):
+        label = meant.label
     if label in served.by_label:
         feature = served.by_label[label]
         refusal = refusals([feature], context_for(user))[label]
@@ -123,8 +125,8 @@ def why_missing(label: str, user: AbstractBaseUser | AnonymousUser) -> str | Non
     for function in lost_marks():
         if name == function.__name__:
             return f"The function {name} ({location(function)}) {NOT_REGISTERED}."
-    meant = did_you_mean(name, discovered.by_label)
-    return f"No marked and registered procedure has this tool name.{meant}"
+    known = did_you_mean(label, discovered.by_label)
+    return f"No marked and registered function has this name or URI.{known}"
 
 
 def _words(refusal: Refusal, rule: AccessRule, user: AbstractBaseUser | AnonymousUser) -> str:

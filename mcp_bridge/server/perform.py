@@ -129,7 +129,9 @@ def call_named(endpoint: Any, name: object, arguments: object, context: Context)
 
 def call_labelled(endpoint: Any, label: str, arguments: JSONObject, context: Context) -> CallResult:
     """
-    Call a feature of any kind by its label in this process, with arguments by name.
+    Call a feature of any kind by its label, or a resource by its URI, in this process.
+
+    ``arguments`` are by name; a URI has its own.
 
     Raises UnknownToolError, or the error of another kind, and the errors of ``call``.
     """
@@ -138,6 +140,8 @@ def call_labelled(endpoint: Any, label: str, arguments: JSONObject, context: Con
     if feature is not None and isinstance(arguments, dict):
         arguments = feature.as_sent(arguments)
         name = feature.uri.expand(arguments) if kind == "resource" else name
+    elif feature is None and ":" in label and kind != "prompt":
+        kind, name = "resource", label
     inner = context.of_inner_call()
     return places.drive(perform(Call(name, arguments, inner, endpoint=endpoint, kind=kind)))
 

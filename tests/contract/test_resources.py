@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import datetime
 import enum
+import io
+import json
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
+from django.core.management import CommandError, call_command
 from django.http import Http404
 from pydantic import SecretStr
 
@@ -328,3 +332,30 @@ def test_uris_are_not_recorded(settings: Any, user: User) -> None:
         ("other://…", "resource", "unknown_tool"),
     ]
     assert all("hunter2" not in each.arguments for each in rows)
+
+
+def test_mcp_call_reads_uris_and_explains_why_not(settings: Any, user: User) -> None:
+    @mcp_resource("notes://{slug}", permissions="auth.view_group")
+    def note(slug: str) -> str:
+        """Return a note."""
+        return slug
+
+    def read(name: str, arguments: str = "{}") -> Any:
+        out = io.StringIO()
+        call_command("mcp_call", name, arguments, user=user.username, stdout=out)
+        return json.loads(out.getvalue())["content"]
+
+    serve(settings, article, latest, note)
+    assert read("articles://latest") == read("resource:latest")
+    assert read("articles://a%20b")[0]["resource"]["text"] == "# a b"
+    assert read("articles://sport") == read("resource:article", '{"slug": "sport"}')
+    for name, why in (
+        ("notes://x", "lacks the permission auth.view_group"),
+        ("articles://gone", "Its code did not find the object, or refused it."),
+        ("nothing://x", "No marked and registered function has this name or URI."),
+        ("resource:articl", "Did you mean 'resource:article'?"),
+    ):
+        with pytest.raises(CommandError, match=f"Resource not found. .*{re.escape(why)}"):
+            read(name)
+    with pytest.raises(CommandError, match="Unknown prompt: x. No marked"):
+        read("prompt:x")

@@ -143,6 +143,6 @@ def test_tools_with_the_same_name_are_explained(user: Any, settings: Any) -> Non
 
 def test_unknown_name_is_explained(user: Any) -> None:
     assert reason(user, "shop.orders.find") == (
-        "No marked and registered procedure has this tool name. Did you mean 'shop_orders_find'?"
+        "No marked and registered function has this name or URI. Did you mean 'shop_orders_find'?"
     )
-    assert reason(user, "qqq") == "No marked and registered procedure has this tool name."
+    assert reason(user, "qqq") == "No marked and registered function has this name or URI."

@@ -21,12 +21,12 @@ _CLIENT: Final = Client(info={"name": "manage.py mcp_call", "version": mcp_bridg
 
 class Command(TablesCommand):
     help = (
-        "Call a tool in this process, without HTTP, and print its result (MCP CallToolResult) as "
-        "JSON. Fails without a result, or if the result is an error."
+        "Call a tool, read a resource or get a prompt in this process, without HTTP, and print the "
+        "result (MCP CallToolResult) as JSON. Fails without a result, or if it is an error."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="The tool's name; or prompt:NAME, or resource:NAME.")
+        parser.add_argument("name", help="A tool's name, prompt:NAME, resource:NAME or a URI.")
         parser.add_argument("arguments", nargs="?", default="{}", help="The arguments, as JSON.")
         parser.add_argument("--user", help="The user to call as (default: anonymous).")
         parser.add_argument(
@@ -45,14 +45,14 @@ class Command(TablesCommand):
             json.loads(arguments)
             sent = decode(arguments.encode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError, ProtocolError) as error:
-            text = str(error).rstrip(".")
-            raise CommandError(f"The arguments are not JSON: {text}.") from None
+            raise CommandError(f"The arguments are not JSON: {str(error).rstrip('.')}.") from None
         caller = named_user(user) if user else AnonymousUser()
         context = context_for(caller, revision=REVISIONS[revision], client=_CLIENT)
         try:
             result = call_labelled(MCPServer(), name, sent, context)
         except UnknownFeatureError as error:
-            raise CommandError(f"{error}. {why_missing(name, caller)}") from None
+            why = why_missing(name, caller) or "Its code did not find the object, or refused it."
+            raise CommandError(f"{error}. {why}") from None
         except ProtocolError as error:
             raise CommandError(f"The call was refused: {error}") from None
         written = json.loads(result.to_json(context.revision))
