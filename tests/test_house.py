@@ -50,7 +50,7 @@ ROOMS: dict[str, int] = {
     "access": 764,
     "admin": 2_713,
     "calls": 1_141,
-    "checks": 761,
+    "checks": 757,
     "concurrency": 321,
     "confirmation": 528,
     "ext": 2_911,

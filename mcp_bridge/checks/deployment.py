@@ -42,7 +42,10 @@ Messages = Iterator[checks.CheckMessage]
 
 def check_deployment(databases: Databases = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Return messages on settings that are wrong for a public site; queries no database."""
-    found = [*_hosts(), *_connections(), *_asking()]
+    found = [*_hosts(), *_connections()]
+    if conf.LEGACY_ASK:
+        effect = "a reply that another worker receives never reaches its call"
+        found += _private_cache("mcp_bridge.W093", "LEGACY_ASK is set", effect, "elicitation")
     return found if awaits_tables(databases) else [*found, *_sqlite()]
 
 
@@ -232,16 +235,15 @@ def _callers() -> Messages:
         )
 
 
-def _asking() -> Messages:
-    """Check that replies of legacy clients reach their calls."""
+def _private_cache(id: str, use: str, effect: str, page: str) -> Messages:
+    """Check that workers share the default cache, if something uses it."""
     kind = str(settings.CACHES["default"]["BACKEND"])
-    if conf.LEGACY_ASK and kind.endswith(_PRIVATE_CACHES):
+    if kind.endswith(_PRIVATE_CACHES):
         yield checks.Warning(
-            f"LEGACY_ASK is set, but the default cache is {kind.rpartition('.')[2]}: a reply that "
-            "another worker receives never reaches its call.",
+            f"{use}, but the default cache is {kind.rpartition('.')[2]}: {effect}.",
             hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}access/elicitation/#earlier-revisions).",
-            id="mcp_bridge.W093",
+            f"({DOCUMENTATION}access/{page}/). With a single worker, LocMemCache is enough.",
+            id=id,
         )
 
 
@@ -249,15 +251,9 @@ def _counting() -> Messages:
     """Check the cache in which calls are counted."""
     rates = [rate for rate in conf.THROTTLE_RATES.values() if rate]
     rates += [tool.rate or tool.options.throttle or "" for tool in registry.snapshot]
-    kind = str(settings.CACHES["default"]["BACKEND"])
-    if any(rates) and kind.endswith(_PRIVATE_CACHES):
-        yield checks.Warning(
-            f"Tools have rates, but the default cache is {kind.rpartition('.')[2]}: each worker "
-            "counts separately or not at all, so callers can exceed a rate several times.",
-            hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}access/throttling/). With a single worker, LocMemCache is enough.",
-            id="mcp_bridge.W098",
-        )
+    if any(rates):
+        effect = "each worker counts alone, or not at all, so callers can exceed their rates"
+        yield from _private_cache("mcp_bridge.W098", "Tools have rates", effect, "throttling")
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)
     except Exception as exception:
