@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any, Final, Unpack
 
+from django.core import checks
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db.models import Model, QuerySet
 
@@ -61,16 +62,15 @@ def ModelResource(
             raise ObjectDoesNotExist from why
         return str(row[fields]) if isinstance(fields, str) else row
 
-    all_of_them = _list_of(rows, template)
+    all_of_them, meta = _list_of(rows, template), model._meta
     variables = dict.fromkeys(template.variables, inspect.Parameter.empty)
-    meta = model._meta
     shared: Any = {key: value for key, value in options.items() if key not in _OF_ROWS}
     own: dict[str, Any] = {"name": meta.model_name, "description": f"One {meta.verbose_name}."}
     marked = mcp_resource(uri, **{**own, **options})(_with_parameters(one, variables))
     for name in template.variables:
-        others = {each: "" for each in template.variables if each != name}
-        parameters = {"value": inspect.Parameter.empty, **others}
-        marked.complete(name)(_with_parameters(_completer(rows, name), parameters))
+        others = {each: "" for each in variables if each != name}
+        given = {"value": inspect.Parameter.empty, **others}
+        marked.complete(name)(_with_parameters(_completer(rows, name), given))
     listed = mcp_resource(
         list_uri or f"{uri.partition('{')[0]}all",
         name=f"{options.get('name') or meta.model_name}_list",
@@ -79,7 +79,31 @@ def ModelResource(
     )(all_of_them)
     toolset = type(f"{model.__name__}Resource", (), {"one": marked, "all_of_them": listed})
     _place(toolset, one, all_of_them)
+    if not _identify(variables.keys(), model):
+        toolset.finding = checks.Warning(  # type: ignore[attr-defined]
+            f"ModelResource({model.__name__}, uri={uri!r}) in {toolset.__module__}: several rows "
+            "may have one URI, which then cannot be read.",
+            hint="Use variables that are unique, alone or together, such as {pk}. If the queryset "
+            "makes them unique, add mcp_bridge.W045 to SILENCED_SYSTEM_CHECKS.",
+            id="mcp_bridge.W045",
+        )
     return mcp_toolset(prefix="")(toolset)
+
+
+def _identify(names: Set[str], model: type[Model]) -> bool:
+    """Return whether constraints allow one row at most for values of these lookups."""
+    meta = model._meta
+    unique: list[Any] = [[each.name] for each in meta.fields if each.unique]
+    unique += [*meta.unique_together, *(each.fields for each in meta.total_unique_constraints)]
+    return any(all(_fix(names, meta.get_field(name)) for name in each) for each in unique)
+
+
+def _fix(names: Set[str], field: Any) -> bool:
+    """Return whether values of these lookups fix the value of a field."""
+    own = {field.name, field.attname, "pk" if field.primary_key else field.name}
+    further = {each.partition("__")[2] for each in names if each.startswith(f"{field.name}__")}
+    is_below = further and field.is_relation and _identify(further, field.related_model)
+    return bool(is_below or own & names)
 
 
 def _list_of(rows: Callable[[Context], QuerySet[Any]], template: UriTemplate) -> Any:
@@ -90,9 +114,7 @@ def _list_of(rows: Callable[[Context], QuerySet[Any]], template: UriTemplate) ->
         found, listed = list[dict[str, str]](), rows(context)
         # Without names, it would join every relation.
         for row in (listed.select_related(*related) if related else listed)[:MOST]:
-            given = {
-                name: str(reduce(getattr, name.split("__"), row)) for name in template.variables
-            }
+            given = {it: str(reduce(getattr, it.split("__"), row)) for it in template.variables}
             # Reading would refuse any other value, as completion does.
             if all(template.accepts(*each) for each in given.items()):
                 found.append({"uri": template.expand(given), "title": str(row)})

@@ -248,9 +248,7 @@ class MCPView(BridgeView):
             else "must send a credential in the Authorization header, such as: Bearer TOKEN."
         )
         text = f"This MCP endpoint accepts only POST. A client that was refused with 401 {how}\n"
-        methods = [name.upper() for name in self.http_method_names]
-        if conf.LEGACY_ASK:
-            methods.append("DELETE")
+        methods = ["POST", "DELETE"] if conf.LEGACY_ASK else ["POST"]
         return HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
 
     @places.never_blocks

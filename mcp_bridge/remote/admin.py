@@ -17,13 +17,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from mcp_bridge.admin.base import BridgeAdmin, Context, cell, column
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.remote.forms import (
-    HeaderForm,
-    HeaderFormSet,
-    ServerForm,
-    problem_of,
-    stored_as,
-)
+from mcp_bridge.remote.forms import HeaderForm, HeaderFormSet, ServerForm, problem_of, stored_as
 from mcp_bridge.remote.models import RemoteHeader, RemoteServer, host_error
 from mcp_bridge.remote.overview import counts, health, tool_states
 

@@ -76,6 +76,8 @@ class FunctionSource(MarkedSource):
                     yield MarkedFunction(prefix + (options.name or value.__name__), value, options)
             elif (toolset := toolset_of(value)) is not None:
                 toolsets.append(value)
+                # A ModelResource may have one (W045).
+                self.messages += filter(None, [vars(value).get("finding")])
                 yield from self._methods(value, toolset, prefix)
         for value in defined.values():
             # Not issubclass() with a class of the site, whose metaclass may refuse it.

@@ -10,11 +10,14 @@ from typing import Annotated, Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import FieldError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from mcp_bridge import Context, mcp_prompt, mcp_toolset
+from mcp_bridge.checks.tools import check_tools
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.resources import ModelResource
 from mcp_bridge.schemas.django import Lookup
 from mcp_bridge.testing import MCPClient, MCPError
@@ -184,3 +187,44 @@ def test_models_are_completed_for_who_may_view_them(user: Any, settings: Any) ->
     assert complete(client, ref, "group", "s") == ["sport"]
     (message,) = client.get_prompt("greet", group="sport")
     assert message["content"]["text"] == "Greet sport."
+
+
+@pytest.mark.off_rest
+@pytest.mark.parametrize(
+    ("model", "variables", "is_warned"),
+    [
+        (Group, "{name}", False),
+        (Group, "{pk}", False),
+        (Permission, "{codename}", True),
+        (Permission, "{content_type__app_label}/{codename}", True),
+        (Permission, "{content_type_id}/{codename}", False),
+        (Permission, "{content_type__app_label}/{content_type__model}/{codename}", False),
+        (ToolSetting, "{kind}/{name}", False),
+        (ToolSetting, "{name}", True),
+        (ToolCallRecord, "{started_at__year}", True),
+    ],
+)
+def test_w045_warns_of_uris_of_several_rows(
+    settings: Any, user: User, model: Any, variables: str, is_warned: bool
+) -> None:
+    rows = ModelResource(model, uri=f"rows://{variables}", fields=["pk"], list_uri="list://all")
+    offer(settings, rows=rows)
+    found = [each for each in check_tools() if each.id == "mcp_bridge.W045"]
+    assert len(found) == is_warned
+    for message in found:
+        text = f"ModelResource({model.__name__}, uri='rows://{variables}') in tests.contract."
+        assert message.msg.startswith(text)
+    # It is served in any case.
+    client = MCPClient(user=user)
+    assert len(client.list_all("resources/templates/list", "resourceTemplates")) == 1
+
+
+@pytest.mark.off_rest
+def test_uri_of_several_rows_cannot_be_read(settings: Any, user: User) -> None:
+    offer(settings, rows=ModelResource(Permission, uri="rows://{codename}", fields=["name"]))
+    permission = Permission.objects.get(codename="add_group")
+    other = ContentType.objects.exclude(pk=permission.content_type_id)[0]
+    Permission.objects.create(codename="add_group", content_type=other)
+    with pytest.raises(MCPError) as raised:
+        read(MCPClient(user=user), "rows://add_group")
+    assert raised.value.error["code"] == -32603
