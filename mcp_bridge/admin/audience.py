@@ -288,7 +288,7 @@ def refused_now(request: HttpRequest, record: ToolCallRecord, users: list[Any]) 
     if not record.tool or not may_view_users(request) or bool(record.user_name) != bool(users):
         return {}
     chosen = Chosen(user=next(iter(users), None))
-    return {"chosen": chosen, "now": next(iter(chosen.answers(record.tool)), None)}
+    return {"chosen": chosen, "now": next(iter(chosen.answers(record.label)), None)}
 
 
 def seen(request: HttpRequest) -> Context:

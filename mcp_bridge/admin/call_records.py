@@ -58,7 +58,7 @@ _LOOKUPS: Final = {
 
 # The fields of a record's page.
 _CALL: Final = (
-    *("shown_time", "tool", "shown_outcome", "error_code", "model_read", "exception"),
+    *("shown_time", "called", "shown_outcome", "error_code", "model_read", "exception"),
     *("shown_pointers", "times", "reference"),
 )
 _CALLER: Final = (
@@ -134,7 +134,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
-        *("shown_time", "tool", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
+        *("shown_time", "called", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
         "shown_duration",
     ]
     list_filter = FILTERS
@@ -238,7 +238,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             may_view = other.has_view_or_change_permission
             return found if all(may_view(request, row) for row in found) else []
 
-        tools, users = rows(ToolSetting, name=record.tool), get_user_model()
+        tools, users = rows(ToolSetting, name=record.tool, kind=record.kind), get_user_model()
         context |= {
             "tools": tools,
             "is_served": any(Entry.of(row).is_served for row in tools),
@@ -280,6 +280,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     json_view = partialmethod(export, kind="json", media="application/json", write=as_json)
 
     shown_time = column("time", _("time"), "started_at")
+    called = column("called", _("tool"), "tool")
     caller = column("caller", _("user and client"), "user_name")
     shown_outcome = column("outcome", _("outcome"), "outcome")
     arguments_in_a_line = column("arguments", _("arguments"))

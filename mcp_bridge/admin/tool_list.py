@@ -78,8 +78,8 @@ class KindFilter(EntryFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        kinds = sorted({entry.setting.kind for entry in entries_for(request)})
-        return [(kind, KINDS.get(kind, kind)) for kind in kinds] if len(kinds) > 1 else []
+        kinds = {(each.setting.kind, each.setting.kind_name) for each in entries_for(request)}
+        return sorted(kinds) if len(kinds) > 1 else []
 
     def holds(self, entry: Entry, wanted: str) -> bool:
         return entry.setting.kind == wanted
@@ -129,11 +129,6 @@ class GroupFilter(SimpleListFilter):
         return queryset
 
 
-KINDS: Final[Mapping[str, Any]] = {
-    "tool": _("tools"),
-    "resource": _("resources"),
-    "prompt": _("prompts"),
-}
 FILTERS: Final[list[Any]] = [
     *(StatusFilter, KindFilter, GroupFilter, "enabled", "restricted", ScopeFilter, ToolsetFilter)
 ]

@@ -11,6 +11,7 @@ from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.shortcuts import redirect
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -42,7 +43,7 @@ class ToolSettingForm(RevisedForm):
             "note": AdminTextareaWidget({"rows": 3}),
             "description": AdminTextareaWidget({"rows": 6}),
         }
-        help_texts = {"groups": _("Groups that may use the tool if “Only for groups” is selected.")}
+        help_texts = {"groups": _("Groups with access if “Only for groups” is selected.")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,7 +53,7 @@ class ToolSettingForm(RevisedForm):
             confirm = self.fields["confirm"]
             confirm.disabled, self.initial["confirm"] = True, True
             confirm.help_text = gettext(
-                "Required by the tool's code: each call needs a person's approval."
+                "Required by the code: each call needs a person's approval."
             )
 
     def clean(self) -> None:
@@ -60,7 +61,7 @@ class ToolSettingForm(RevisedForm):
         given = self.cleaned_data
         if given.get("groups") and not given.get("restricted", True):
             text = gettext(
-                "Groups are selected, but “Only for groups” is not. Select it to restrict the tool "
+                "Groups are selected, but “Only for groups” is not. Select it to restrict access "
                 "to these groups, or remove all groups."
             )
             self.add_error("groups", text)
@@ -139,7 +140,7 @@ class ToolSettingAdmin(BridgeAdmin):
         # Read again: a rejected form leaves its values on the object.
         setting = self.get_queryset(request).get(pk=context["original"].pk)
         entry = Entry.of(setting)
-        context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
+        context |= {"title": capfirst(setting.kind_name), "subtitle": setting, "entry": entry}
         (definition,) = definitions([entry])
         context |= {"definition": definition, "users": definition.users(request)}
         if self.can_link(request, ToolCallRecord):

@@ -63,7 +63,7 @@ def try_page(model_admin: PagesAdmin, request: HttpRequest, object_id: str) -> H
     """Show a form for a tool's parameters; submitting it calls the tool as the user."""
     setting: ToolSetting = model_admin.viewed(request, object_id)
     entry = Entry.of(setting)
-    context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
+    context: Context = {"title": gettext("Try it"), "subtitle": setting}
     context |= {"original": setting, "entry": entry}
     if entry.shown is None or not entry.is_served:
         return model_admin.page(request, "try", context)

@@ -91,9 +91,9 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
             id="mcp_bridge.W025",
         )
     asked = [
-        (f"The tool {tool.name!r} ({tool.source}) requires the permission", each, "mcp_bridge.W011")
-        for tool in tools
-        for each in tool.access.permissions
+        (f"The {it.kind} {it.name!r} ({it.source}) requires the permission", p, "mcp_bridge.W011")
+        for it in tools
+        for p in it.access.permissions
     ]
     if conf.DISCOVERY_PERMISSION is not None:
         setting = "MCP_BRIDGE['DISCOVERY_PERMISSION'] is"
@@ -217,8 +217,8 @@ def _unset_rates(tools: Snapshot) -> Iterator[checks.Error]:
                 "it."
             )
         yield checks.Error(
-            f"The tool {tool.name!r} ({tool.source}) uses the rate {name!r}, which is not in "
-            "MCP_BRIDGE['THROTTLE_RATES']: every call of it fails.",
+            f"The {tool.kind} {tool.name!r} ({tool.source}) uses the rate {name!r}, which is not "
+            "in MCP_BRIDGE['THROTTLE_RATES']: every call of it fails.",
             hint=hint,
             id="mcp_bridge.E021",
         )

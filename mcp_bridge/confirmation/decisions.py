@@ -41,13 +41,13 @@ def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> s
     tool = registry.snapshot.by_label.get(pending.tool)
     if tool is None:
         status = registry.statuses.get(key_of(pending.tool), ToolStatus.GONE)
-        return gettext("This call cannot be approved: the tool is not available (%(status)s).") % {
+        return gettext("This call cannot be approved: it is not available now (%(status)s).") % {
             "status": status.label
         }
     if fingerprint(canonical_definition(tool)) != pending.fingerprint:
         return gettext(
-            "This call cannot be approved: the tool's definition has changed since. The caller "
-            "must call it again."
+            "This call cannot be approved: the definition has changed since. The caller must "
+            "repeat it."
         )
     return ""
 

@@ -150,7 +150,7 @@ def _words(refusal: Refusal, rule: AccessRule, user: AbstractBaseUser | Anonymou
         case "scopes":
             return f"The credential lacks one of the scopes {' '.join(rule.scopes)}."
         case "predicate":
-            return f"The tool's own access rule (code) refuses {name}."
+            return f"An access rule in code refuses {name}."
 
 
 def _listed(noun: str, names: list[str]) -> str:

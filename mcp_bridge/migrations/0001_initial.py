@@ -127,7 +127,7 @@ class Migration(migrations.Migration):
                     "enabled",
                     models.BooleanField(
                         default=True,
-                        help_text="If disabled, the tool is not listed and cannot be called.",
+                        help_text="If disabled, it is not listed and cannot be called.",
                         verbose_name="enabled",
                     ),
                 ),
@@ -135,7 +135,7 @@ class Migration(migrations.Migration):
                     "restricted",
                     models.BooleanField(
                         default=False,
-                        help_text="Limits the tool to members of the groups below, superusers included. They need the tool's permissions as well. Without a group, it is hidden from everyone.",
+                        help_text="Limits access to members of the groups below, superusers included. They need the required permissions as well. Without a group, it is hidden from everyone.",
                         verbose_name="only for groups",
                     ),
                 ),
@@ -143,7 +143,7 @@ class Migration(migrations.Migration):
                     "rate",
                     models.CharField(
                         blank=True,
-                        help_text="How often each caller may call the tool, such as 20/min, 100/hour or 5/day.",
+                        help_text="How often each caller may call it, such as 20/min, 100/hour or 5/day.",
                         max_length=32,
                         validators=[mcp_bridge.models.tool_settings.validate_rate],
                         verbose_name="rate",
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                     "title",
                     models.CharField(
                         blank=True,
-                        help_text="Replaces the tool's own title.",
+                        help_text="Replaces the title in the code.",
                         max_length=200,
                         verbose_name="title",
                     ),
@@ -170,7 +170,7 @@ class Migration(migrations.Migration):
                     "description",
                     models.TextField(
                         blank=True,
-                        help_text="Replaces the tool's own description for models.",
+                        help_text="Replaces the description in the code, for models.",
                         verbose_name="description",
                     ),
                 ),
@@ -265,18 +265,18 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         choices=[
-                            ("unknown_tool", "no such tool"),
+                            ("unknown_tool", "unknown name"),
                             ("forbidden", "not for this user"),
-                            ("disabled", "tool is off"),
-                            ("withheld", "tool waits for approval"),
+                            ("disabled", "disabled here"),
+                            ("withheld", "waits for approval"),
                             ("unauthenticated", "not authenticated"),
                             ("throttled", "too many calls"),
                             ("invalid", "invalid request or arguments"),
                             ("unconfirmed", "not confirmed by a person"),
                             ("unrecorded", "no record could be written"),
                             ("unavailable", "database unavailable"),
-                            ("tool_error", "the tool said so"),
-                            ("internal_error", "error in the tool"),
+                            ("tool_error", "reported as an error"),
+                            ("internal_error", "unexpected error"),
                             ("unsendable", "result that cannot be sent"),
                             ("protocol_error", "protocol error"),
                         ],

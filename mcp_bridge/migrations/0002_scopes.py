@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
             name="scopes",
             field=models.CharField(
                 blank=True,
-                help_text="Names with spaces between them, such as articles:write. A client that was connected by OAuth needs them as well as the tool's own.",
+                help_text="Names with spaces between them, such as articles:write. A client that was connected by OAuth needs them as well as those in the code.",
                 max_length=500,
                 validators=[
                     django.core.validators.RegexValidator(
@@ -72,10 +72,10 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 choices=[
-                    ("unknown_tool", "no such tool"),
+                    ("unknown_tool", "unknown name"),
                     ("forbidden", "not for this user"),
-                    ("disabled", "tool is off"),
-                    ("withheld", "tool waits for approval"),
+                    ("disabled", "disabled here"),
+                    ("withheld", "waits for approval"),
                     ("unauthenticated", "not authenticated"),
                     ("insufficient_scope", "credential without the scope"),
                     ("throttled", "too many calls"),
@@ -83,8 +83,8 @@ class Migration(migrations.Migration):
                     ("unconfirmed", "not confirmed by a person"),
                     ("unrecorded", "no record could be written"),
                     ("unavailable", "unavailable for the moment"),
-                    ("tool_error", "the tool said so"),
-                    ("internal_error", "error in the tool"),
+                    ("tool_error", "reported as an error"),
+                    ("internal_error", "unexpected error"),
                     ("unsendable", "result that cannot be sent"),
                     ("protocol_error", "protocol error"),
                 ],

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
+from mcp_bridge.features import label_of
 from mcp_bridge.models.keys import uuid7
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.models.users import optional_user
@@ -89,7 +90,12 @@ class ToolCallRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool or '—'}, {self.get_outcome_display()}"
+        return f"{self.label or '—'}, {self.get_outcome_display()}"
+
+    @property
+    def label(self) -> str:
+        """The kind and name as one text (Feature.label)."""
+        return label_of(self.kind, self.tool)
 
 
 # A used state is kept for this many times the age at which it expires.

@@ -20,10 +20,10 @@ class Outcome(TextChoices):
 class ErrorCode(TextChoices):
     """The reason why a call was refused or failed."""
 
-    UNKNOWN_TOOL = "unknown_tool", _("no such tool")
+    UNKNOWN_TOOL = "unknown_tool", _("unknown name")
     FORBIDDEN = "forbidden", _("not for this user")
-    DISABLED = "disabled", _("tool is off")
-    WITHHELD = "withheld", _("tool waits for approval")
+    DISABLED = "disabled", _("disabled here")
+    WITHHELD = "withheld", _("waits for approval")
     UNAUTHENTICATED = "unauthenticated", _("not authenticated")
     INSUFFICIENT_SCOPE = "insufficient_scope", _("token without the scope")
     THROTTLED = "throttled", _("too many calls")
@@ -34,7 +34,7 @@ class ErrorCode(TextChoices):
     UNRECORDED = "unrecorded", _("no record could be written")
     UNAVAILABLE = "unavailable", _("unavailable for the moment")
     TIMED_OUT = "timed_out", _("time limit reached")
-    TOOL_ERROR = "tool_error", _("the tool said so")
-    INTERNAL_ERROR = "internal_error", _("error in the tool")
+    TOOL_ERROR = "tool_error", _("reported as an error")
+    INTERNAL_ERROR = "internal_error", _("unexpected error")
     UNSENDABLE = "unsendable", _("result that cannot be sent")
     PROTOCOL_ERROR = "protocol_error", _("protocol error")

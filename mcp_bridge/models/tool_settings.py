@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -37,6 +37,8 @@ def validate_rate(value: str) -> None:
         ) from None
 
 
+# The kinds of features, in words.
+KINDS: Final = {"tool": _("tool"), "resource": _("resource"), "prompt": _("prompt")}
 # RFC 6749, section 3.3.
 validate_scope = RegexValidator(
     rf"^{SCOPE.pattern}\Z", _("Write one name, without spaces, quotes and backslashes.")
@@ -136,14 +138,14 @@ class ToolSetting(models.Model):
     enabled = models.BooleanField(
         _("enabled"),
         default=True,
-        help_text=_("If disabled, the tool is not listed and cannot be called."),
+        help_text=_("If disabled, it is not listed and cannot be called."),
     )
     restricted = models.BooleanField(
         _("only for groups"),
         default=False,
         help_text=_(
-            "Limits the tool to members of the groups below, superusers included. They need the "
-            "tool's permissions as well. Without a group, it is hidden from everyone."
+            "Limits access to members of the groups below, superusers included. They need the "
+            "required permissions as well. Without a group, it is hidden from everyone."
         ),
     )
     groups = models.ManyToManyField(
@@ -156,7 +158,7 @@ class ToolSetting(models.Model):
         validators=[validate_scopes],
         help_text=_(
             "Names with spaces between them, such as articles:write. A client that was connected "
-            "by OAuth needs them as well as the tool's own."
+            "by OAuth needs them as well as those in the code."
         ),
     )
     rate = models.CharField(
@@ -164,7 +166,7 @@ class ToolSetting(models.Model):
         max_length=32,
         blank=True,
         validators=[validate_rate],
-        help_text=_("How often each caller may call the tool, such as 20/min, 100/hour or 5/day."),
+        help_text=_("How often each caller may call it, such as 20/min, 100/hour or 5/day."),
     )
     confirm = models.BooleanField(
         _("requires confirmation"),
@@ -174,12 +176,12 @@ class ToolSetting(models.Model):
         ),
     )
     title = models.CharField(
-        _("title"), max_length=200, blank=True, help_text=_("Replaces the tool's own title.")
+        _("title"), max_length=200, blank=True, help_text=_("Replaces the title in the code.")
     )
     description = models.TextField(
         _("description"),
         blank=True,
-        help_text=_("Replaces the tool's own description for models."),
+        help_text=_("Replaces the description in the code, for models."),
     )
     note = models.TextField(
         _("note"),
@@ -217,6 +219,11 @@ class ToolSetting(models.Model):
     def label(self) -> str:
         """The key as one text (Feature.label)."""
         return label_of(*self.key)
+
+    @property
+    def kind_name(self) -> str:
+        """The kind in words."""
+        return str(KINDS.get(self.kind, self.kind))
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         # Commits the row and its generation together.

@@ -17,13 +17,7 @@ from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.remote.client import Exchange, RemoteError
-from mcp_bridge.remote.gateway import (
-    CONNECT_TIMEOUT,
-    UPSTREAM,
-    Gateway,
-    Unsendable,
-    status_class,
-)
+from mcp_bridge.remote.gateway import CONNECT_TIMEOUT, UPSTREAM, Gateway, Unsendable, status_class
 from mcp_bridge.remote.results import questions_in, read_result
 from mcp_bridge.sources.operations.answers import MAYBE
 

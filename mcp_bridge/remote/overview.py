@@ -26,10 +26,7 @@ MOST_CALLS: Final = 1_000
 # The states that lists count, with their texts.
 CANDIDATE, LEFT_OUT, GONE = "candidate", "left_out", "gone"
 # The classes of statuses that are not numbers.
-_CLASSES: Final = {
-    "error": gettext_lazy("no response"),
-    "other": gettext_lazy("another status"),
-}
+_CLASSES: Final = {"error": gettext_lazy("no response"), "other": gettext_lazy("another status")}
 
 
 class ToolState(NamedTuple):

@@ -146,8 +146,8 @@ def test_unapprovable_calls_are_set_aside_with_the_reason(
     assert "0 pending calls" in page
     listed = text_at(administrator, address("changelist") + "?status=aside")
     for reason in (
-        "not available (disabled)",
-        "not available (no longer exists)",
+        "not available now (disabled)",
+        "not available now (no longer exists)",
         "definition has changed",
     ):
         assert reason in listed
@@ -340,7 +340,7 @@ def test_approval_says_how_many_calls_end(caller: CheckedClient, settings: Any) 
     assert "2 pending calls end with the approval: " in text_at(administrator, paths[0])
     administrator.post("waiting", tool=f"{Entry.of(tool).fingerprint} shout")
     page = text_at(administrator, address("change", rows[2].pk))
-    assert "the tool's definition has changed since" in unescape(page)
+    assert "the definition has changed since" in unescape(page)
     assert "the approval: " not in text_at(administrator, paths[0])
 
 

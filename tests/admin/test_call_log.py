@@ -407,7 +407,7 @@ def test_record_links_to_its_related_pages(administrator: Administrator) -> None
         pending_call_id=pending.pk,
     )
     found = links(administrator, record)
-    assert found["The tool"].endswith(f"/toolsetting/{row('archive').pk}/change/")
+    assert found["Tool"].endswith(f"/toolsetting/{row('archive').pk}/change/")
     again = f"/toolsetting/{row('archive').pk}/try/?record={record.pk}"
     assert found["Try it again"].endswith(again)
     assert found["The token"].endswith(f"/token/{token.pk}/change/")
@@ -420,7 +420,7 @@ def test_record_links_to_its_related_pages(administrator: Administrator) -> None
     token.delete()
     row("archive").delete()
     assert links(administrator, record).keys() == {
-        *("The user", "This user's calls", "This tool's calls", "This user's calls of this tool")
+        *("The user", "This user's calls", "Calls of archive", "This user's calls of archive")
     }
 
 
@@ -492,7 +492,7 @@ def test_viewer_has_no_links_to_forbidden_pages(administrator: Administrator) ->
     record = make(user=administrator.user, credential="Laptop", pending_call_id=pending.pk)
     viewer = Administrator("view_toolcallrecord", username="viewer")
     assert links(viewer, record) == {
-        "This tool's calls": f"{reverse(f'{RECORDS}changelist')}?tool=archive"
+        "Calls of archive": f"{reverse(f'{RECORDS}changelist')}?tool=archive"
     }
 
 

@@ -13,8 +13,10 @@ from django.contrib.auth.models import Group
 from django.core.cache import cache
 from django.urls import reverse
 
+from mcp_bridge import mcp_resource
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import ErrorCode
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient, MCPError
 from tests.admin.test_call_log import RECORDS, archive, listed, make, rows_of
 from tests.admin.test_call_log import administrator as administrator
@@ -46,7 +48,7 @@ def test_refused_call_names_the_missing_permissions(
     eva = get_user_model().objects.create_user("eva")
     record = refused(eva)
     text = read_at(administrator, record)
-    assert "eva could not use this tool. Now: eva lacks “Can add user”. Preview as eva" in text
+    assert "eva did not have access. Now: eva lacks “Can add user”. Preview as eva" in text
     assert "What the model read: Unknown tool: archive" in text
     page = administrator.browser.get(reverse(f"{RECORDS}change", args=[record.pk]))
     (address,) = re.findall(r'<a href="([^"]+)">Preview as eva', page.content.decode())
@@ -69,7 +71,7 @@ def test_reason_of_a_refusal_requires_both_permissions(
     log, tools, users = "view_toolcallrecord", "view_toolsetting", "view_user"
     for number, codenames in enumerate([(log,), (log, tools), (log, users), (log, tools, users)]):
         text = read_at(Administrator(*codenames, username=f"viewer{number}"), record)
-        assert "eva could not use this tool." in text
+        assert "eva did not have access." in text
         is_told = number == 3
         assert ("Can add user" in text, "Preview as eva" in text) == (is_told, is_told)
 
@@ -82,7 +84,7 @@ def test_reason_is_not_guessed_for_deleted_users(
     record = refused(eva)
     eva.delete()
     text = read_at(administrator, record)
-    assert "eva could not use this tool." in text
+    assert "eva did not have access." in text
     assert ("Now" in text, "Preview as eva" in text) == (False, False)
     text = read_at(administrator, make(outcome="refused", error_code="forbidden"))
     assert "Now: Requires login. Preview as Anonymous caller" in text
@@ -114,7 +116,7 @@ def test_refusals_show_current_rates_and_scopes(
     record = make(outcome="refused", error_code="insufficient_scope", user=user)
     record.user_name = user.get_username()
     record.save()
-    assert "Now the tool requires: articles:write." in read_at(administrator, record)
+    assert "Now required: articles:write." in read_at(administrator, record)
 
 
 def test_exception_is_shown_beside_the_model_text(
@@ -147,3 +149,29 @@ def test_record_without_a_tool_has_no_reason_of_now(
     text = read_at(administrator, record)
     assert "Why it was refused" in text
     assert "Now" not in text
+
+
+def test_records_of_resources_name_their_kind(settings: Any, administrator: Administrator) -> None:
+    @mcp_resource("archive://{slug}", name="archive", permissions="auth.add_user")
+    def articles(slug: str) -> str:
+        """Return an article."""
+        return slug
+
+    # A tool has the same name, and is open to all.
+    serve_tools(settings, archive, articles)
+    registry.write_rows(using="default")
+    eva = get_user_model().objects.create_user("eva")
+    with pytest.raises(MCPError, match="Resource not found"):
+        MCPClient(user=eva).read_resource("archive://mars")
+    record = ToolCallRecord.objects.get()
+    page = listed(administrator).content.decode()
+    assert '<td class="field-called">resource:archive</td>' in page
+    text = read_at(administrator, record)
+    assert "eva did not have access. Now: eva lacks “Can add user”." in text
+    assert "Tool: resource:archive" in text
+    assert "Resource Try it again" in text
+    page = administrator.browser.get(reverse(f"{RECORDS}change", args=[record.pk])).content.decode()
+    key = ToolSetting.objects.get(kind="resource").pk
+    assert f'/toolsetting/{key}/change/">Resource</a>' in page
+    own = administrator.get("change", key)
+    assert "<title>resource:archive | Resource" in own

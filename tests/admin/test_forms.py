@@ -294,4 +294,4 @@ def test_tool_without_arguments_has_a_notice() -> None:
     form = ArgumentsForm({"type": "object", "properties": {}, "additionalProperties": False}, {})
     assert form.is_valid()
     assert form.arguments() == {}
-    assert "This tool takes no arguments." in render("arguments", form=form).html
+    assert "It takes no arguments." in render("arguments", form=form).html

@@ -126,7 +126,7 @@ def test_unapprovable_call_can_only_be_refused(caller: CheckedClient) -> None:
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
     assert f'<a href="{address}?status=aside">1 call can no longer' in page
     listed = administrator.browser.get(address, {"status": "aside"}).content.decode()
-    assert "This call cannot be approved: the tool is not available" in listed
+    assert "This call cannot be approved: it is not available now" in listed
     address = reverse("admin:mcp_bridge_pendingcall_change", args=[PendingCall.objects.get().pk])
     assert address in listed
     text = administrator.browser.get(address).content.decode()
@@ -228,7 +228,7 @@ def test_failing_tools_are_sorted_by_failure_rate(caller: CheckedClient) -> None
     record("often", "refused", error_code="invalid")
     text = section(page := front(Administrator()), "failing")
     assert re.search(r"often 75 % \(3 of 4\).*seldom 3 % \(3 of 100\)", text)
-    assert (escape(said) in text, "the tool said so" in text) == (True, True)
+    assert (escape(said) in text, "reported as an error" in text) == (True, True)
     assert reverse("admin:mcp_bridge_toolcallrecord_change", args=[last.pk]) in page
     assert ("never" in text, "old" in text) == (False, False)
 

@@ -48,7 +48,7 @@ def test_every_content_block_is_shown(show: Any) -> None:
     assert "<pre>text</pre>" in html["embedded"]
     assert "about 3\xa0bytes: not shown" in html["blob"]
     assert "example.com/a" in html["result"]
-    assert "The tool returned an error." in html["error"]
+    assert "The call returned an error." in html["error"]
     (image,) = show("image")[1].all("img")
     assert image["src"].startswith("data:image/png;base64,")
     assert image["alt"] == "Picture in block 1 of the result, image/png, 4\xa0bytes"

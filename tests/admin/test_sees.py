@@ -121,7 +121,7 @@ def test_tool_rule_and_access_policy_may_refuse_members(settings: Any) -> None:
     server.register_procedure(mcp_tool(alpha), auth=lambda request: True)
     route(settings, path("admin/", admin.site.urls), path("rpc", server.view))
     press = Group.objects.create(name="press")
-    own = "The tool's own access rule (code) may refuse some."
+    own = "An access rule in code may refuse some."
     assert f"<td>{own} {FURTHER}</td>" in Administrator().get("sees", group=press.pk)
 
 

@@ -109,7 +109,7 @@ def test_models_receive_the_texts_set_in_the_admin(administrator: Administrator)
     assert (definition["title"], definition["description"]) == ("Clean", f"{MARKER} Cleans.")
     text = page(administrator)
     assert f"<pre>{ESCAPED} Cleans.</pre>" in text
-    assert "The tool's own description" in text
+    assert "The description in the code" in text
     assert MARKER not in text
 
 
@@ -358,7 +358,7 @@ def test_confirmation_required_by_code_is_checked_and_locked(
 
     assert "checked" in tick()
     assert "disabled" in tick()
-    assert "Required by the tool's code" in page(administrator)
+    assert "Required by the code" in page(administrator)
     for given in ({}, {"confirm": "on"}):
         administrator.save("wipe", enabled="on", note=f"Saved with {given}.", **given)
         assert not row("wipe").confirm
@@ -380,13 +380,13 @@ def test_effective_rate_is_shown(administrator: Administrator, settings: Any) ->
 
     assert rate() == "no limit"
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"wipe": "9/hour"}}
-    assert rate() == "9/hour for each caller, from the tool or the settings"
+    assert rate() == "9/hour for each caller, from the code or the settings"
     administrator.save("wipe", enabled="on", rate="5/min")
     assert rate() == "5/min for each caller, set here"
     serve_tools(settings, wipe, **CONFIRMED, throttle="nothing")
     ToolSetting.objects.update(rate="")
     settings.MCP_BRIDGE = {}
-    assert rate() == "none: every call fails, since the tool's rate is not configured"
+    assert rate() == "none: every call fails, since its rate is not configured"
 
 
 def test_saving_a_tool_without_users_has_a_warning(administrator: Administrator) -> None:

@@ -49,7 +49,7 @@ def attempt(administrator: Administrator, **data: Any) -> str:
 def test_trial_calls_the_tool_as_the_current_user(settings: Any) -> None:
     administrator = opened(settings)
     text = administrator.get("try", row("shout").pk)
-    assert "The tool runs as you, administrator" in text
+    assert "The call runs as you, administrator" in text
     administrator.get("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
     assert CALLS == []
     text = attempt(administrator, word=MARKER, times="2")
@@ -119,7 +119,7 @@ def test_exception_of_a_check_is_reported_by_the_call(settings: Any) -> None:
     administrator = Administrator()
     administrator.get("changelist")
     text = administrator.post("try", row("count").pk, **{"arguments-number": "1"})
-    assert "The tool returned an error." in text
+    assert "The call returned an error." in text
     assert ToolCallRecord.objects.count() == 1
 
 
@@ -192,7 +192,7 @@ def test_disabled_tool_cannot_be_tried(settings: Any) -> None:
 def test_forbidden_tool_is_refused(settings: Any) -> None:
     opened(settings, permissions="auth.add_user")
     text = attempt(Administrator(VIEW, username="reader"), word="a")
-    assert "Unknown tool: shout. The tool may be disabled" in text
+    assert "Unknown tool: shout. It may be disabled" in text
     assert CALLS == []
 
 

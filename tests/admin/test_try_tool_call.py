@@ -85,13 +85,12 @@ def test_hidden_tool_is_not_called(user: Any) -> None:
         outcome = call(name, {}, post(user))
         assert outcome.result is None
         assert outcome.refusal.startswith(
-            f"Unknown tool: {name}. The tool may be disabled, pending approval, "
-            "or not allowed for you"
+            f"Unknown tool: {name}. It may be disabled, pending approval, or not allowed for you"
         )
     stranger = call("add", {"a": 1}, post(AnonymousUser()))
     assert stranger.refusal.startswith("Unknown tool: add.")
     assert call("needs_sampling", {}, post(user)).refusal.startswith(
-        "The call was refused before the tool ran. This request requires the client capability"
+        "The call was refused before it ran. This request requires the client capability"
     )
 
 

@@ -246,7 +246,7 @@ def try_a_tool(walk: Walk) -> None:
     walk.follow_tool("statistics_chart")
     walk.follow("Try it")
     walk.arrive()
-    walk.send("Call the tool")
+    walk.send("Run the call")
     walk.content.locator(".mcp-result canvas").wait_for()
 
 

@@ -232,15 +232,14 @@ def test_unapprovable_call_shows_the_reason(
     settings.MCP_BRIDGE = {}
     set_tool("wipe", description="Wipes more.")
     another = (
-        "This call cannot be approved: the tool's definition has changed since. The caller must "
-        "call it again."
+        "This call cannot be approved: the definition has changed since. The caller must repeat it."
     )
     assert approve(held, user) == (another, constants.ERROR)
     set_tool("wipe", description="", enabled=False)
-    off = "This call cannot be approved: the tool is not available (disabled)."
+    off = "This call cannot be approved: it is not available now (disabled)."
     assert approve(held, user) == (off, constants.ERROR)
     held.tool = "gone"
-    gone = "This call cannot be approved: the tool is not available (no longer exists)."
+    gone = "This call cannot be approved: it is not available now (no longer exists)."
     assert approve(held, user) == (gone, constants.ERROR)
 
 

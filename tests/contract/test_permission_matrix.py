@@ -194,7 +194,7 @@ def test_admin_preview_agrees_with_the_endpoint(kind: str) -> None:
     }
     assert reasons["permission"] == expected.get(kind, reasons["permission"])
     if kind in ("reader", "editor", "superuser"):
-        assert reasons["predicate"] == "Refused by the tool's own access rule (code)."
+        assert reasons["predicate"] == "Refused by an access rule in code."
     if kind == "superuser":
         assert reasons["group_limited"] == "Not in editors."
 

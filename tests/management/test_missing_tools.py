@@ -101,7 +101,7 @@ def test_inactive_user_is_explained(user: Any, settings: Any) -> None:
 @pytest.mark.parametrize("name", ["for_nobody", "permitted"])
 def test_hidden_tools_of_the_test_site_are_explained(name: str, user: Any) -> None:
     said = {
-        "for_nobody": "The tool's own access rule (code) refuses ada.",
+        "for_nobody": "An access rule in code refuses ada.",
         "permitted": "ada lacks the permission auth.add_user.",
     }
     assert reason(user, name) == said[name]
