@@ -45,7 +45,8 @@ def check_deployment(databases: Databases = None, **kwargs: object) -> list[chec
     found = [*_hosts(), *_connections()]
     if conf.LEGACY_ASK:
         effect = "a reply that another worker receives never reaches its call"
-        found += _private_cache("mcp_bridge.W093", "LEGACY_ASK is set", effect, "elicitation")
+        page = f"{DOCUMENTATION}access/elicitation/#earlier-revisions"
+        found += _private_cache("mcp_bridge.W093", "LEGACY_ASK is set", effect, page)
     return found if awaits_tables(databases) else [*found, *_sqlite()]
 
 
@@ -242,7 +243,7 @@ def _private_cache(id: str, use: str, effect: str, page: str) -> Messages:
         yield checks.Warning(
             f"{use}, but the default cache is {kind.rpartition('.')[2]}: {effect}.",
             hint="Set CACHES['default'] to a cache that all workers share, such as Redis "
-            f"({DOCUMENTATION}access/{page}/). With a single worker, LocMemCache is enough.",
+            f"({page}). With a single worker, LocMemCache is enough.",
             id=id,
         )
 
@@ -253,7 +254,8 @@ def _counting() -> Messages:
     rates += [tool.rate or tool.options.throttle or "" for tool in registry.snapshot]
     if any(rates):
         effect = "each worker counts alone, or not at all, so callers can exceed their rates"
-        yield from _private_cache("mcp_bridge.W098", "Tools have rates", effect, "throttling")
+        page = f"{DOCUMENTATION}access/throttling/"
+        yield from _private_cache("mcp_bridge.W098", "Tools have rates", effect, page)
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)
     except Exception as exception:

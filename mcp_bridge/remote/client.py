@@ -252,11 +252,7 @@ class Client:
 
     def _initialize(self, check: Check | None) -> _Peer:
         """Begin a legacy session (MCP 2025-11-25, "Lifecycle")."""
-        params = {
-            "protocolVersion": LATEST_LEGACY.version,
-            "capabilities": {},
-            "clientInfo": INFO,
-        }
+        params = {"protocolVersion": LATEST_LEGACY.version, "capabilities": {}, "clientInfo": INFO}
         exchange = Exchange(method="initialize", params=params, check=check)
         try:
             found = self._ask(exchange, _Peer(""))
