@@ -74,7 +74,8 @@ fuzz: $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz  ## 10,000 values a kind (EXAMPL
 		$(BIN)/python -m pytest -n 2 -m "" --hypothesis-seed=$$FUZZ_SEED tests/fuzz tests/server/test_state_machine.py \
 		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
 		tests/schemas/validation/test_differential.py tests/records/test_redaction.py \
-		tests/confirmation/test_rendering.py tests/admin/test_call_records.py $(ARGS) \
+		tests/confirmation/test_rendering.py tests/admin/test_call_records.py \
+		tests/sources/admin/test_many_admins.py $(ARGS) \
 		|| { echo "To try the same again: make fuzz SEED=$$FUZZ_SEED, with the other variables as they were"; exit 1; }
 
 records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQLite, written together and each at once

@@ -83,7 +83,7 @@ INSIDE: dict[str, set[str]] = {
     "oauth": {"management", "management/commands", "migrations"},
     "remote": {"management", "management/commands", "migrations"},
     "schemas": {"django"},
-    "sources": {"in_process", "ninja", "operations", "rest_framework"},
+    "sources": {"admin", "in_process", "ninja", "operations", "rest_framework"},
     "tokens": {"management", "management/commands", "migrations"},
 }
 

@@ -21,7 +21,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable
 from mcp_bridge.confirmation.notifying import notify_held
 from mcp_bridge.confirmation.rendering import render_arguments
-from mcp_bridge.exceptions import CallRefused, InvalidArguments
+from mcp_bridge.exceptions import CallRefused, InvalidArguments, ToolError
 from mcp_bridge.features import Context, Feature, ToolCall
 from mcp_bridge.models import Generation, PendingCall
 from mcp_bridge.models.outcomes import ErrorCode
@@ -72,8 +72,18 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
 
 
 def shown_arguments(call: ToolCall) -> str:
-    """Return the arguments rendered for people. Raises CallRefused if they are too long."""
-    text = render_arguments(call.tool, call.sent)
+    """
+    Return the arguments, or the tool's preview, rendered for people.
+
+    Raises CallRefused if they are too long, or if the tool already knows that it will fail.
+    """
+    try:
+        preview = call.tool.preview
+        text = render_arguments(call.tool, call.sent if preview is None else preview(call))
+    except ToolError as why:
+        raise CallRefused(
+            CallToolResult.error(f"Nothing was run: {why}"), ErrorCode.UNCONFIRMED
+        ) from why
     check_length(call, text)
     return text
 

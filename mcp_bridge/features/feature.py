@@ -134,6 +134,8 @@ class Feature:
     encode: Callable[[Any], CallToolResult] = _not_built
     convert_error: Callable[[Exception, ToolCall], Exception] = lambda exception, call: exception
     precheck: Callable[[ToolCall], Any] | None = None
+    # Returns the arguments as JSON for the person who confirms, such as with the present values.
+    preview: Callable[[ToolCall], Mapping[str, Any]] | None = None
     # The names in x-mcp-header, each with the path of the argument that it mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether checking its arguments runs none of the site's code and no query.

@@ -18,7 +18,7 @@ from mcp_bridge.protocol import LATEST, CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
 from mcp_bridge.schemas.django.models import row_completers
-from mcp_bridge.schemas.signatures import MISSING
+from mcp_bridge.schemas.signatures import ABSENT, MISSING
 from mcp_bridge.sources.base import OperationSource, first_line
 from mcp_bridge.sources.operations.mapping import MappedOperation
 
@@ -99,7 +99,10 @@ class MarkedFunction:
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
         described = options.description is not None
-        defaults = {each.name: each.default for each in signature.parameters}
+        defaults = {
+            each.name: None if each.default is ABSENT else each.default
+            for each in signature.parameters
+        }
         tool = Tool(
             name=self.name,
             title=options.title,

@@ -35,7 +35,7 @@ class FormAdapter(Adapter):
             raise TypeError("a form cannot be a result: return the values to show instead")
         unbound = hint()
         enabled = {name: each for name, each in unbound.fields.items() if not each.disabled}
-        fields = {name: _declared(hint, name, each) for name, each in enabled.items()}
+        fields = {name: declared(hint, name, each) for name, each in enabled.items()}
 
         def bind(values: BaseModel) -> forms.BaseForm:
             data: dict[str, Any] = {}
@@ -59,7 +59,7 @@ class FormAdapter(Adapter):
         return annotate(shape, *metadata, AfterValidator(bind))
 
 
-def _declared(
+def declared(
     form: type[forms.BaseForm], name: str, field: forms.Field
 ) -> tuple[TypeHint, dict[str, Any]]:
     """Return a form field as a hint and the options of pydantic's ``Field``."""

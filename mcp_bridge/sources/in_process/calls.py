@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, Final
@@ -110,6 +118,27 @@ class InProcessRequest(WSGIRequest):
         return self.user
 
 
+def resolved(request: InProcessRequest, urlconf: Any = None) -> ResolverMatch:
+    """Return the match of a request's path, which the request keeps. Raises Http404."""
+    try:
+        match = get_resolver(urlconf).resolve(request.path_info)
+    except Http404:
+        # The text of Django's exception lists all patterns of the site.
+        raise Http404 from None
+    request.resolver_match = match
+    return match
+
+
+@contextmanager
+def unhandled(request: InProcessRequest) -> Iterator[None]:
+    """Raise ViewFailed for an exception of a view that Django would answer with status 500."""
+    try:
+        yield
+    except _UNHANDLED as raised:
+        match = request.resolver_match
+        raise ViewFailed(f"{request.method} {match and match.route} has failed.") from raised
+
+
 @dataclass(frozen=True, kw_only=True)
 class ViewCaller:
     """
@@ -150,16 +179,14 @@ class ViewCaller:
     async def _call(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)
         try:
-            try:
+            with unhandled(request):
                 response = match.func(request, *match.args, **match.kwargs)
                 response = await response if self.is_async else response
-            except _UNHANDLED as raised:
-                raise ViewFailed(f"{request.method} {match.route} has failed.") from raised
             if isinstance(response, SimpleTemplateResponse):
                 response.render()
             if response.status_code >= 500:
                 raise ViewFailed(f"The view answered with status {response.status_code}.")
-            body = await self._body(response)
+            body = await body_of(response, is_async=self.is_async)
         finally:
             # Uploaded files may be open.
             request.close()
@@ -178,37 +205,12 @@ class ViewCaller:
         path = self.route.path({**values, **self.fixed})
         request = InProcessRequest(call.context, self.method, path, sent)
         request.mcp_call = call
-        try:
-            match = get_resolver(self.urlconf).resolve(request.path_info)
-        except Http404:
-            # The text of Django's exception lists all patterns of the site.
-            raise Http404 from None
+        match = resolved(request, self.urlconf)
         if match.func is not self.route.callback or match.route != self.route.route:
             raise Http404
         match.func = self.view or match.func
-        request.resolver_match = match
         self.prepare(request)
         return request, match
-
-    async def _body(self, response: Any) -> bytes:
-        """Return the body of a response. Raises ToolError if it cannot be sent."""
-        most, body = conf.MAX_RESULT_BYTES, bytearray()
-        try:
-            if not response.streaming:
-                return bytes(response.content)
-            content = response.streaming_content
-            if isinstance(content, AsyncIterable) and not self.is_async:
-                raise ToolError("This view streams its response, which is not supported here.")
-            async for part in content if isinstance(content, AsyncIterable) else _each(content):
-                body += part
-                if len(body) > most:
-                    raise ToolError(f"The answer has more than the {most} bytes that can be sent.")
-            return bytes(body)
-        finally:
-            # close() would send request_finished, and Django would close the caller's connections.
-            closers: list[Callable[[], object]] = getattr(response, "_resource_closers", [])
-            while closers:
-                closers.pop()()
 
     def _redirected(self, request: InProcessRequest, location: str) -> CallToolResult:
         """Return the target of a redirect to another tool. Raises ToolError for other pages."""
@@ -221,6 +223,27 @@ class ViewCaller:
                 return CallToolResult.of_json(written.decode(), written, written)
         told = " ".join(map(str, request._messages))
         raise ToolError(told or f"The view redirects to another page, {parts.path}, without data.")
+
+
+async def body_of(response: Any, *, is_async: bool = False) -> bytes:
+    """Return the body of a response, of an async view or another. Raises ToolError if too long."""
+    most, body = conf.MAX_RESULT_BYTES, bytearray()
+    try:
+        if not response.streaming:
+            return bytes(response.content)
+        content = response.streaming_content
+        if isinstance(content, AsyncIterable) and not is_async:
+            raise ToolError("This view streams its response, which is not supported here.")
+        async for part in content if isinstance(content, AsyncIterable) else _each(content):
+            body += part
+            if len(body) > most:
+                raise ToolError(f"The answer has more than the {most} bytes that can be sent.")
+        return bytes(body)
+    finally:
+        # close() would send request_finished, and Django would close the caller's connections.
+        closers: list[Callable[[], object]] = getattr(response, "_resource_closers", [])
+        while closers:
+            closers.pop()()
 
 
 async def _each(parts: Iterable[bytes]) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ import base64
 import mimetypes
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, unquote_to_bytes
@@ -162,15 +162,13 @@ class Body:
         if media.kind == "form":
             pairs = (self._pairs(name, each, places[name]) for name, each in value.items())
             return "&".join(pair for each in pairs for pair in each).encode(), media.content_type
-        boundary = secrets.token_hex(16)
         parts = (
             self._files(name, each, places[name], arguments)
             if name in self.files and each not in (None, [])
             else self._fields(name, each, places[name])
             for name, each in value.items()
         )
-        written = b"".join(f"--{boundary}\r\n".encode() + each for part in parts for each in part)
-        return written + f"--{boundary}--\r\n".encode(), f"{_MULTIPART}; boundary={boundary}"
+        return _multipart(each for part in parts for each in part)
 
     def _encoding(self, name: str) -> JSONObject:
         return nested(nested(self.media.data, "encoding"), name)
@@ -369,6 +367,22 @@ def _refuse_lost(value: object, place: Place) -> None:
     if isinstance(value, Mapping | list):
         for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
             _refuse_lost(each, (*place, key))
+
+
+def multipart(
+    texts: Iterable[tuple[str, str]], files: Iterable[tuple[str, Any]]
+) -> tuple[bytes, str]:
+    """Return the body of a form with files (UploadedFile, in Django), and its media type."""
+    written = [_part(name, text.encode()) for name, text in texts]
+    for name, file in files:
+        written.append(_part(name, file.read(), file.content_type or "", file.name or name))
+    return _multipart(written)
+
+
+def _multipart(parts: Iterable[bytes]) -> tuple[bytes, str]:
+    boundary = secrets.token_hex(16)
+    written = b"".join(f"--{boundary}\r\n".encode() + each for each in parts)
+    return written + f"--{boundary}--\r\n".encode(), f"{_MULTIPART}; boundary={boundary}"
 
 
 def _part(name: str, content: bytes, content_type: str = "", filename: str = "") -> bytes:

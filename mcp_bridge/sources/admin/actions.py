@@ -1,0 +1,84 @@
+"""Run an action of a list on rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.utils import model_format_dict
+from django.core.exceptions import ValidationError
+from django.template.response import SimpleTemplateResponse
+from django.utils import timezone
+
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features import Context
+from mcp_bridge.schemas.django import hints
+from mcp_bridge.sources.admin import parameters
+from mcp_bridge.sources.admin.acts import Act, Key
+from mcp_bridge.sources.admin.pages import open_page, sign_log
+from mcp_bridge.sources.admin.values import plain
+from mcp_bridge.sources.base import LeftOut
+
+
+class Action(Act):
+    """Run an action of the list on rows."""
+
+    hints = {"readOnlyHint": False, "destructiveHint": True}
+
+    def __init__(self, admin: ModelAdmin[Any], name: str, function: Any, label: str) -> None:
+        super().__init__(admin)
+        self.verb, self._function, self._label = name, function, label
+
+    @property
+    def description(self) -> str:
+        about = inspect.getdoc(self._function) or ""
+        label = (self._label % model_format_dict(self.admin.opts)).rstrip(".")
+        return f"{label}: an action on {self.several}. {about}".rstrip()
+
+    def allows(self, request: Any) -> bool:
+        is_open = self.admin.has_view_or_change_permission(request)
+        return is_open and self.verb in self.admin.get_actions(request)
+
+    def parameters(self) -> Iterator[Any]:
+        code = getattr(inspect.unwrap(self._function), "__code__", None)
+        if code is not None and {"render", "TemplateResponse"} & {*code.co_names}:
+            raise LeftOut("it answers with a page of its own")
+        key = parameters.key(self.admin.model, "").annotation
+        hint = hints.list_of(key, least=1, most=parameters.MOST_ROWS)
+        text = f"The keys of the {self.several}."
+        yield parameters.parameter("ids", hint, text, inspect.Parameter.empty)
+
+    def run(self, context: Context, ids: Sequence[Key]) -> Any:
+        rows, since = [row.pk for row in self._rows(context, ids)], timezone.now()
+        texts = [("action", self.verb), ("index", "0"), ("select_across", "0")]
+        texts += [("_selected_action", str(each)) for each in rows]
+        page = open_page(context, self.admin, "changelist", form=texts)
+        if isinstance(page.response, SimpleTemplateResponse):
+            raise ToolError("The action continues on a page of its own, which a tool cannot.")
+        sign_log(page, rows, since)
+        if page.is_redirect:
+            return {"ids": rows, "messages": page.messages}
+        return page.result()
+
+    def preview(self, context: Context, ids: Sequence[Key]) -> Mapping[str, Any]:
+        return {"ids": [plain(each) for each in self._rows(context, ids)]}
+
+    def _rows(self, context: Context, ids: Sequence[Key]) -> list[Any]:
+        """Return the rows that the list has. Raises ToolError for others, which it would skip."""
+        opened = open_page(context, self.admin, "changelist")
+        wanted: dict[str, Any] = {}
+        for each in ids:
+            try:
+                wanted[str(each)] = self.admin.opts.pk.to_python(each)
+            except ValidationError:
+                wanted[str(each)] = None
+        keys = [each for each in wanted.values() if each is not None]
+        rows = [*opened.data("cl")["cl"].get_queryset(opened.request).filter(pk__in=keys)]
+        known = {row.pk for row in rows}
+        if lost := [text for text, each in wanted.items() if each not in known]:
+            raise ToolError(
+                f"/ids: the list has no {self.several} of these keys: {', '.join(lost)}."
+            )
+        return rows

@@ -1,0 +1,73 @@
+"""An act of an admin, as a function of the Context and of its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from django.contrib.admin import ModelAdmin
+
+from mcp_bridge.features import Context
+from mcp_bridge.sources.admin import parameters
+from mcp_bridge.sources.admin.forms import Form
+from mcp_bridge.sources.admin.pages import open_page
+
+# The primary key of a row, as callers send it.
+Key: TypeAlias = int | str
+# The context of the pages with a form.
+FORM = "adminform"
+
+
+class Act:
+    """An act of an admin: ``run`` and ``preview`` take the Context and the arguments."""
+
+    # The hints of the act (MCP, ToolAnnotations), and the predicate of the admin for its user.
+    hints: Mapping[str, bool] = {"readOnlyHint": True}
+    verb = ""
+    # Omitted if a result may be a file, which a schema does not describe.
+    returns: Any = inspect.Signature.empty
+
+    def __init__(self, admin: ModelAdmin[Any]) -> None:
+        self.admin = admin
+        meta = admin.opts
+        self.one, self.several = str(meta.verbose_name), str(meta.verbose_name_plural)
+
+    @property
+    def description(self) -> str:
+        """The description for models of language."""
+        raise NotImplementedError
+
+    def allows(self, request: Any) -> bool:
+        """Return whether the admin lets the user of a request open the page."""
+        return self.admin.has_view_or_change_permission(request)
+
+    def parameters(self) -> Iterator[Any]:
+        """Yield the parameters."""
+        yield parameters.key(self.admin.model, f"The key of the {self.one}.")
+
+    def run(self, context: Context, *args: Any, **values: Any) -> Any:
+        """Run the act as a user."""
+        raise NotImplementedError
+
+    def preview(self, context: Context, *args: Any, **values: Any) -> Mapping[str, Any]:
+        """Return the arguments as a person reads them who has to confirm the call."""
+        return values
+
+    def function(self) -> Callable[..., Any]:
+        """Return ``run`` with the signature and docstring that describe the tool."""
+
+        # The site's own fields may have any other name.
+        def run(mcp_context: Context, **values: Any) -> Any:
+            return self.run(mcp_context, **values)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own = inspect.Parameter("mcp_context", kind, annotation=Context)
+        signature = inspect.Signature([own, *self.parameters()], return_annotation=self.returns)
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__doc__ = self.description
+        return run
+
+    def form(self, context: Context, row: Key) -> Form:
+        """Return the form of the change page of a row. Raises ToolError if the row is not there."""
+        return Form.of(self.admin, open_page(context, self.admin, "change", row).data(FORM))

@@ -1,0 +1,185 @@
+"""The acts that change a row: add, change and delete one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.contrib.admin.models import LogEntry
+from django.db import connections, router
+from django.utils import timezone
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features import Context
+from mcp_bridge.schemas.django import hints
+from mcp_bridge.sources.admin import parameters
+from mcp_bridge.sources.admin.acts import FORM, Act, Key
+from mcp_bridge.sources.admin.forms import Filled, Form
+from mcp_bridge.sources.admin.pages import Message, open_page, sign_log
+from mcp_bridge.sources.admin.values import plain, text_of
+
+
+class Done(TypedDict):
+    id: Any
+    messages: list[Message]
+
+
+class Deleted(TypedDict):
+    id: Any
+    deleted: dict[str, int]
+    messages: list[Message]
+
+
+class Add(Act):
+    """Add a row: the add form."""
+
+    verb, returns = "add", Done
+    hints = {"readOnlyHint": False, "destructiveHint": False}
+
+    @property
+    def description(self) -> str:
+        return f"Add one {self.one}."
+
+    def allows(self, request: Any) -> bool:
+        return self.admin.has_add_permission(request)
+
+    def parameters(self) -> Iterator[Any]:
+        yield from parameters.page_parameters(self.admin, add=True)
+
+    def run(self, context: Context, *args: Any, **values: Any) -> Done:
+        data = open_page(context, self.admin, "add").data(FORM)
+        return self.post(context, Form.of(self.admin, data), values)
+
+    def post(self, context: Context, form: Form, values: Mapping[str, Any], *row: Key) -> Done:
+        """Post a form with a caller's values. Raises InvalidArguments if it is not saved."""
+        filled, since = Filled(form, rows_of(values)), timezone.now()
+        # The page that follows then names the row.
+        texts = [*filled.texts, ("_continue", "1")]
+        view = "change" if row else "add"
+        page = open_page(context, self.admin, view, *row, form=texts, files=filled.files)
+        if not page.is_redirect:
+            raise filled.refusal(page.data(FORM))
+        saved: Any = form.shown.form.instance.pk if row else page.added
+        if saved is not None:
+            sign_log(page, [saved], since)
+        return {"id": plain(saved), "messages": page.messages}
+
+
+class Change(Add):
+    """Change a row: the change form."""
+
+    verb = "change"
+    hints = {"readOnlyHint": False, "destructiveHint": True}
+
+    @property
+    def description(self) -> str:
+        return f"Change one {self.one}. Only the fields that are sent change."
+
+    def allows(self, request: Any) -> bool:
+        return self.admin.has_change_permission(request)
+
+    def parameters(self) -> Iterator[Any]:
+        yield from Act.parameters(self)
+        text = "The version that was read; if the page has changed since, nothing is saved."
+        yield parameters.parameter("version", str, text)
+        yield from parameters.page_parameters(self.admin, add=False)
+
+    def run(self, context: Context, id: Key, version: str | None = None, **values: Any) -> Done:
+        if version is not None:
+            self._lock(id)
+        form = self.form(context, id)
+        if version is not None and (changed := form.changed_since(version)):
+            raise ToolError(self._stale(form, changed))
+        return self.post(context, form, values, id)
+
+    def preview(
+        self, context: Context, id: Key, version: str | None = None, **values: Any
+    ) -> Mapping[str, Any]:
+        form = self.form(context, id)
+        # Refused now, and not after a person has decided.
+        Filled(form, rows_of(values))
+        shown, row = form.values()["fields"], form.shown.form.instance
+        differences = {
+            name: {"from": shown.get(name), "to": each} for name, each in rows_of(values).items()
+        }
+        return {"id": row.pk, self.one: str(row), **differences}
+
+    def _lock(self, row: Key) -> None:
+        """Lock a row, so that of two calls with its version one waits, and then sees the other."""
+        model = self.admin.model
+        using = router.db_for_write(model)
+        if connections[using].features.has_select_for_update:
+            rows = model._base_manager.using(using).select_for_update()
+            try:
+                rows.filter(pk=row).first()
+            except (TypeError, ValueError):
+                # No row has such a key, which the page says.
+                return
+
+    def _stale(self, form: Form, changed: Sequence[str]) -> str:
+        row = form.shown.form.instance
+        told = f"Nothing was saved: {row} has changed since this version, in {', '.join(changed)}."
+        entries = LogEntry.objects.filter(
+            content_type__app_label=self.admin.opts.app_label,
+            content_type__model=self.admin.opts.model_name,
+            object_id=str(row.pk),
+        )
+        if last := entries.select_related("user").first():
+            time = timezone.localtime(last.action_time).isoformat(timespec="seconds")
+            told += f" Last, {last.user} did this at {time}: {last.get_change_message()}"
+        return f"{told} Read it again, and decide on its present values."
+
+
+class Delete(Act):
+    """Delete a row: the delete page."""
+
+    verb, returns = "delete", Deleted
+    hints = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
+
+    @property
+    def description(self) -> str:
+        return f"Delete one {self.one}, and everything that is deleted with it."
+
+    def allows(self, request: Any) -> bool:
+        return self.admin.has_delete_permission(request)
+
+    def run(self, context: Context, id: Key) -> Deleted:
+        data, since = self._page(context, id), timezone.now()
+        row = data["object"].pk
+        page = open_page(context, self.admin, "delete", id, form=[("post", "yes")])
+        if not page.is_redirect:
+            raise ToolError("The admin did not delete it, and did not say why.")
+        sign_log(page, [row], since)
+        return {"id": plain(row), "deleted": _counts(data), "messages": page.messages}
+
+    def preview(self, context: Context, id: Key) -> Mapping[str, Any]:
+        data = self._page(context, id)
+        return {"id": id, self.one: str(data["object"]), "deletes": _counts(data)}
+
+    def _page(self, context: Context, row: Key) -> Mapping[str, Any]:
+        """Return the context of the page that asks. Raises ToolError if it may not be deleted."""
+        data = open_page(context, self.admin, "delete", row).data("protected")
+        if data["protected"]:
+            named = "; ".join(map(text_of, data["protected"]))
+            raise ToolError(f"It cannot be deleted, because these refer to it: {named}.")
+        if data["perms_lacking"]:
+            named = ", ".join(sorted(map(str, data["perms_lacking"])))
+            raise ToolError(f"These would be deleted too, which the user may not: {named}.")
+        return data
+
+
+def _counts(data: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many rows of which models a delete page names."""
+    return {text_of(name): count for name, count in data["model_count"]}
+
+
+def rows_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with the rows of inlines as what was sent of them."""
+    return {
+        name: [hints.sent_values(it) if isinstance(it, BaseModel) else it for it in each]
+        if isinstance(each, list)
+        else each
+        for name, each in values.items()
+    }

@@ -1,0 +1,105 @@
+"""What a browser sends of the controls of a form (HTML, "Form submission")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from django import forms
+from django.contrib.admin.widgets import AutocompleteMixin, RelatedFieldWidgetWrapper
+from django.forms.boundfield import BoundField
+from django.forms.models import ModelChoiceIterator
+from django.forms.widgets import ChoiceWidget, Input
+from django.utils.choices import flatten_choices
+
+from mcp_bridge.features.secrets import names_secret
+
+
+class UnknownWidget(ValueError):
+    """Raised for a widget of which it is not known what a browser sends."""
+
+
+def inner(widget: Any) -> Any:
+    """Return a widget without the admin's links beside it."""
+    return widget.widget if isinstance(widget, RelatedFieldWidgetWrapper) else widget
+
+
+def sent(bound: BoundField) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts that a browser sends of an unchanged field."""
+    field = bound.field
+    if field.disabled:
+        return
+    yield from controls(field.widget, bound.html_name, bound.value())
+    if field.show_hidden_initial:
+        value = field.prepare_value(bound.initial)
+        yield from controls(field.hidden_widget(), bound.html_initial_name, value)
+
+
+def changed(bound: BoundField, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield what a browser sends of a field in which its user has entered a value."""
+    field, name = bound.field, bound.html_name
+    widget = inner(field.widget)
+    if isinstance(widget, forms.ClearableFileInput) and value is None:
+        yield widget.clear_checkbox_name(name), "on"
+    elif not isinstance(widget, forms.FileInput):
+        yield from controls(widget, name, field.prepare_value(value))
+    if field.show_hidden_initial:
+        old = field.prepare_value(bound.initial)
+        yield from controls(field.hidden_widget(), bound.html_initial_name, old)
+
+
+def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts that a browser sends of a widget. Raises UnknownWidget."""
+    widget: Any = inner(wrapped)
+    if isinstance(widget, forms.MultiWidget):
+        values: Any = value if isinstance(value, list | tuple) else widget.decompress(value)
+        names: list[str] = widget.widgets_names  # type: ignore[attr-defined]
+        parts = zip(names, widget.widgets, values, strict=False)
+        for suffix, part, each in parts:
+            yield from controls(part, name + suffix, each)
+    elif isinstance(widget, forms.CheckboxInput):
+        if widget.check_test(value):
+            yield name, widget.format_value(value) or "on"
+    elif isinstance(widget, forms.FileInput) or getattr(widget, "read_only", False):
+        # A browser never sends a file again.
+        return
+    elif isinstance(widget, ChoiceWidget):
+        yield from _choices(widget, name, value)
+    elif isinstance(widget, forms.MultipleHiddenInput):
+        yield from ((name, str(each)) for each in value or ())
+    elif isinstance(widget, forms.SelectDateWidget):
+        for part in widget.get_context(name, value, {})["widget"]["subwidgets"]:
+            options = [each for _, group, _ in part["optgroups"] for each in group]
+            selected = [each for each in options if each["selected"]] or options[:1]
+            yield part["name"], str(selected[0]["value"])
+    elif isinstance(widget, Input | forms.Textarea):
+        hides = isinstance(widget, forms.PasswordInput) and not widget.render_value
+        shown = None if hides else widget.format_value(value)
+        yield name, "" if shown is None else str(shown)
+    else:
+        raise UnknownWidget(f"its widget {type(widget).__qualname__} is not known")
+
+
+def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
+    found = widget.format_value(value)
+    chosen = [found] if isinstance(found, str) else [str(each) for each in found]
+    if widget.allow_multiple_selected:
+        yield from ((name, each) for each in chosen if each)
+    elif any(chosen) or isinstance(widget, AutocompleteMixin):
+        yield name, "".join(chosen[:1])
+    elif not isinstance(widget, forms.RadioSelect):
+        # A list without a selected option shows and sends its first one. A list of rows is not read
+        # further: its empty option, if any, is the first.
+        is_of_rows = isinstance(widget.choices, ModelChoiceIterator)
+        options: Any = islice(iter(widget.choices), 1) if is_of_rows else widget.choices
+        values = ["" if each[0] is None else str(each[0]) for each in flatten_choices(options)]
+        yield name, "" if "" in values else "".join(values[:1])
+
+
+def is_settable(name: str, field: forms.Field, sensitive: Any) -> bool:
+    """Return whether a caller may see and set a field: it is no secret, and its widget shows it."""
+    widget = inner(field.widget)
+    hides = widget.is_hidden or getattr(widget, "read_only", False)
+    is_secret = isinstance(widget, forms.PasswordInput) or names_secret(name, sensitive)
+    return not (field.disabled or hides or is_secret)

@@ -1,0 +1,299 @@
+"""Read and fill in the form of an admin's page, with its inlines."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+from django.contrib.admin.helpers import AdminForm, InlineAdminFormSet
+from django.core.files.uploadedfile import UploadedFile
+from django.forms.boundfield import BoundField
+from django.forms.utils import ErrorDict
+
+from mcp_bridge.conf import conf
+from mcp_bridge.exceptions import ArgumentError, InvalidArguments
+from mcp_bridge.features.secrets import names_secret
+from mcp_bridge.protocol.text import pointer
+from mcp_bridge.sources.admin.controls import changed, is_settable, sent
+from mcp_bridge.sources.admin.values import column, plain, text_of
+
+# Names of arguments that are not fields: a field of the same name gets another.
+RESERVED: Final = frozenset({"id", "version"})
+# The names of a row's arguments beside its fields.
+_OF_ROWS: Final = frozenset({"id", "DELETE"})
+# The bytes of a part's digest, in a whole number of characters of base64.
+_DIGEST: Final = 3
+Place = tuple[str | int, ...]
+
+
+def argument(name: str, reserved: Iterable[str] = RESERVED) -> str:
+    """Return the name of a field's or an inline's argument."""
+    return f"field_{name}" if name in reserved else name.replace("-", "_")
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a page shows of one row: its fields by name, and the names that are read-only."""
+
+    form: Any
+    fields: Mapping[str, BoundField]
+    read_only: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, form: AdminForm) -> Shown:
+        """Return what a form of the admin shows, in the order of its fieldsets."""
+        every: list[Any] = [each for fieldset in form for line in fieldset for each in line]
+        fields = {each.field.name: each.field for each in every if not each.is_readonly}
+        return cls(form.form, fields, tuple(it.field["field"] for it in every if it.is_readonly))
+
+    @property
+    def settable(self) -> dict[str, BoundField]:
+        """The fields that a caller may see and set."""
+        sensitive = conf.sensitive_names
+        found = self.fields.items()
+        return {name: it for name, it in found if is_settable(name, it.field, sensitive)}
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of the settable fields as JSON."""
+        return {name: _value(each) for name, each in self.settable.items()}
+
+    def read_only_values(self, admin: Any) -> dict[str, Any]:
+        """Return the values that are shown read-only, as JSON, without secrets."""
+        named = {getattr(it, "__name__", it): it for it in self.read_only}
+        return {
+            name: column(each, self.form.instance, admin)
+            for name, each in named.items()
+            if not names_secret(str(name), conf.sensitive_names)
+        }
+
+    @property
+    def hidden_keys(self) -> Iterator[BoundField]:
+        """The controls of an inline's row that name the row and its parent."""
+        for bound in self.form.hidden_fields():
+            if bound.name not in self.fields:
+                yield bound
+
+
+def _value(bound: BoundField) -> Any:
+    """Return the value of a field as JSON: the key of a related row."""
+    value = bound.initial
+    prepared = bound.field.prepare_value(value)
+    keys = hasattr(bound.field, "queryset")
+    return plain(prepared if keys else value)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The form of a change or add page, with its inlines by the names of their arguments."""
+
+    admin: Any
+    shown: Shown
+    inlines: Mapping[str, InlineAdminFormSet]
+
+    @classmethod
+    def of(cls, admin: Any, data: Mapping[str, Any]) -> Form:
+        """Return the form in the context of a page's template."""
+        inlines = {argument(it.formset.prefix): it for it in data["inline_admin_formsets"]}
+        return cls(admin, Shown.of(data["adminform"]), inlines)
+
+    def rows(self, name: str) -> list[Shown]:
+        """Return what an inline shows: its rows, blank ones, and last a template if it has one."""
+        return [Shown.of(each) for each in self.inlines[name]]
+
+    def values(self) -> dict[str, Any]:
+        """Return everything that the page shows, and its version."""
+        fields = {argument(name): each for name, each in self.shown.values().items()}
+        for name, inline in self.inlines.items():
+            rows = zip(inline.formset.initial_forms, self.rows(name), strict=False)
+            fields[name] = [
+                {
+                    "id": plain(form.instance.pk),
+                    **{argument(it, _OF_ROWS): value for it, value in shown.values().items()},
+                    **shown.read_only_values(inline.opts),
+                }
+                for form, shown in rows
+            ]
+        read_only = self.shown.read_only_values(self.admin)
+        return {"version": self.version, "fields": fields, "read_only": read_only}
+
+    @property
+    def _parts(self) -> dict[str, object]:
+        """The parts of the page that may change, by name; computed values may differ each time."""
+        meta, row = self.admin.opts, self.shown.form.instance
+        stored = {each.name for each in meta.concrete_fields}
+        parts: dict[str, object] = {
+            name: list(sent(each)) for name, each in self.shown.fields.items()
+        }
+        read_only = [it for it in self.shown.read_only if it in stored]
+        parts |= {name: str(getattr(row, meta.get_field(name).attname)) for name in read_only}
+        for name, inline in self.inlines.items():
+            rows = self.rows(name)[: inline.formset.initial_form_count()]
+            fields = [each for row in rows for each in row.fields.values()]
+            parts[name] = [part for each in fields for part in sent(each)]
+        return parts
+
+    @property
+    def version(self) -> str:
+        """A digest of what the page shows, part by part."""
+        digests = (
+            sha256(repr(each).encode("utf-8", "replace")).digest() for each in self._parts.values()
+        )
+        return base64.urlsafe_b64encode(b"".join(each[:_DIGEST] for each in digests)).decode()
+
+    def changed_since(self, version: str) -> list[str]:
+        """Return the names of the parts that differ from a version."""
+        size, now = _DIGEST * 4 // 3, self.version
+        pairs = zip(range(0, len(now), size), self._parts, strict=True)
+        names = [name for at, name in pairs if now[at : at + size] != version[at : at + size]]
+        return names if len(version) == len(now) else [*self._parts]
+
+
+@dataclass(eq=False)
+class Filled:
+    """
+    A form with a caller's values in it: what a browser would send. Raises InvalidArguments.
+
+    Fields that are not in ``values`` are sent as the page shows them.
+    """
+
+    form: Form
+    values: Mapping[str, Any]
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    files: list[tuple[str, UploadedFile[Any]]] = field(default_factory=list)
+    # The places of the rows in the arguments, by the prefixes of their forms.
+    _places: dict[str, Place] = field(default_factory=dict)
+    _errors: list[ArgumentError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rows = {name: self.values[name] or [] for name in self.form.inlines if name in self.values}
+        own = {name: each for name, each in self.values.items() if name not in rows}
+        self._fill(self.form.shown, own, ())
+        for name, inline in self.form.inlines.items():
+            self._fill_rows(name, inline, rows.get(name, []))
+        if self._errors:
+            raise InvalidArguments(self._errors)
+
+    def _refuse(self, place: Place, text: str) -> None:
+        self._errors.append(ArgumentError(path=pointer(place), type="value", message=text))
+
+    def _fill(self, shown: Shown, values: Mapping[str, Any], place: Place) -> None:
+        """Add the fields of a row, with a caller's values."""
+        reserved = _OF_ROWS if place else RESERVED
+        settable = {argument(name, reserved): each for name, each in shown.settable.items()}
+        for name in values.keys() - settable.keys():
+            text = (
+                "is read-only on this page, or not on it, for the user of this call; leave it out"
+            )
+            self._refuse((*place, name), text)
+        given = {settable[name].name: each for name, each in values.items() if name in settable}
+        for name, bound in shown.fields.items():
+            if name not in given:
+                self.texts += sent(bound)
+            elif isinstance(given[name], UploadedFile):
+                self.files.append((bound.html_name, given[name]))
+            else:
+                self.texts += changed(bound, given[name])
+
+    def _fill_rows(self, name: str, inline: InlineAdminFormSet, given: list[Any]) -> None:
+        """Add the rows of an inline, with changed, deleted and new ones."""
+        formset, shown = inline.formset, self.form.rows(name)
+        count = formset.initial_form_count()
+        known = {str(each.form.instance.pk): each for each in shown[:count]}
+        by_row: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        new: list[tuple[int, Mapping[str, Any]]] = []
+        for number, row in enumerate(given):
+            key = row.get("id")
+            if key is None:
+                new.append((number, row))
+            elif str(key) not in known or str(key) in by_row:
+                why = "is named twice" if str(key) in by_row else "is not a row of this page"
+                self._refuse((name, number, "id"), f"{why}; send the id of a row of this {name!r}")
+            else:
+                by_row[str(key)] = number, row
+        for key, each in known.items():
+            self._fill_row(inline, each, *by_row.get(key, (None, {})), name=name)
+        blank = shown[count : formset.total_form_count()]
+        template = shown[-1] if inline.has_add_permission else None
+        room = max(formset.max_num - count, 0)
+        for number, _values in new if template is None else new[room:]:
+            most = f"has no room: at most {formset.max_num} rows" if template else "cannot be added"
+            self._refuse((name, number), f"{most} on this page for the user of this call")
+        new = [] if template is None else new[:room]
+        placed: list[tuple[int | None, Mapping[str, Any]]] = [*new[: len(blank)]]
+        placed += [(None, {})] * (len(blank) - len(placed))
+        for each, (place, row) in zip(blank, placed, strict=True):
+            self._fill_row(inline, each, place, row, name=name)
+        rest = new[len(blank) :]
+        for index, (number, values) in enumerate(rest, count + len(blank)):
+            texts, files = len(self.texts), len(self.files)
+            self._fill_row(inline, template, number, values, name=name, index=index)
+            self.texts[texts:] = [(_numbered(it, index), each) for it, each in self.texts[texts:]]
+            self.files[files:] = [(_numbered(it, index), each) for it, each in self.files[files:]]
+        management = formset.management_form
+        self.texts += [
+            pair for bound in management if bound.name != "TOTAL_FORMS" for pair in sent(bound)
+        ]
+        total = str(count + len(blank) + len(rest))
+        self.texts.append((management["TOTAL_FORMS"].html_name, total))
+
+    def _fill_row(
+        self,
+        inline: InlineAdminFormSet,
+        shown: Any,
+        number: int | None,
+        values: Mapping[str, Any],
+        *,
+        name: str,
+        index: int | None = None,
+    ) -> None:
+        """Add one row of an inline; ``number`` is its place in the arguments, if it is there."""
+        place: Place = (name,) if number is None else (name, number)
+        prefix = shown.form.prefix
+        self._places[prefix if index is None else _numbered(prefix, index)] = place
+        own = {it: value for it, value in values.items() if it not in _OF_ROWS}
+        self._fill(shown, own, place)
+        for bound in shown.hidden_keys:
+            self.texts += sent(bound)
+        if values.get("DELETE"):
+            if "DELETE" not in shown.form.fields or values.get("id") is None:
+                self._refuse((*place, "DELETE"), "cannot be deleted; leave DELETE out")
+            self.texts.append((shown.form.add_prefix("DELETE"), "on"))
+
+    def refusal(self, answered: Mapping[str, Any]) -> InvalidArguments:
+        """Return the errors of a page that was shown again, each with the place of its value."""
+        errors = [*self._told(answered["adminform"].form.errors, (), self.form.shown)]
+        for inline in answered["inline_admin_formsets"]:
+            name, formset = argument(inline.formset.prefix), inline.formset
+            for text in formset.non_form_errors():
+                errors.append(_error((name,), text_of(text)))
+            rows = self.form.rows(name)
+            for form in formset.forms:
+                place = self._places.get(form.prefix, (name,))
+                about = f"{form.instance}: " if len(place) == 1 else ""
+                errors += self._told(form.errors, place, rows[-1] if rows else None, about)
+        return InvalidArguments(errors or [_error((), "was not accepted, without a reason")])
+
+    def _told(
+        self, errors: ErrorDict, place: Place, shown: Shown | None, about: str = ""
+    ) -> Iterator[ArgumentError]:
+        """Yield the errors of a form; those of fields that callers do not see name the field."""
+        settable = {} if shown is None else shown.settable
+        for name, found in errors.as_data().items():
+            is_argument = name in settable and len(place) != 1
+            own = argument(name, _OF_ROWS if place else RESERVED)
+            beside = "" if is_argument or name == "__all__" else f"{name}: "
+            for each in (text for error in found for text in error.messages):
+                where = (*place, own) if is_argument else place
+                yield _error(where, f"{about}{beside}{text_of(each)}")
+
+
+def _numbered(name: str, index: int) -> str:
+    """Return the name of a control in a new row, from that in the template of rows."""
+    return name.replace("__prefix__", str(index), 1)
+
+
+def _error(place: Place, text: str) -> ArgumentError:
+    return ArgumentError(path=pointer(place), type="form", message=text)

@@ -1,0 +1,199 @@
+"""Open the pages of an admin in this process, as their user, without rendering them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote as percent_decoded
+from urllib.parse import urlencode
+
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote, unquote
+from django.contrib.auth import get_user_model
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.core.files.uploadedfile import UploadedFile
+from django.http import Http404
+from django.urls import NoReverseMatch, get_script_prefix, resolve, reverse
+from typing_extensions import TypedDict
+
+from mcp_bridge.concurrency.places import drive
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features import Context
+from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol.text import cut, printable
+from mcp_bridge.sources.admin.values import text_of
+from mcp_bridge.sources.in_process.calls import InProcessRequest, body_of, resolved, unhandled
+from mcp_bridge.sources.operations.answers import Answer, read_answer
+from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
+from mcp_bridge.sources.operations.read import Operation
+from mcp_bridge.sources.operations.values import multipart
+
+# The names and texts of a form's controls, or the names and values of a query string.
+Pairs: TypeAlias = Iterable[tuple[str, str]]
+_UNDESCRIBED: Final = MappedOperation(
+    operation=Operation(method="post", path="/"), input_schema={}, description=""
+)
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class Message(TypedDict):
+    """A message of a view; ``level`` is "info", "success", "warning" or "error"."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Page:
+    """The response of an admin's view, unrendered, and the request that it answers."""
+
+    admin: ModelAdmin[Any]
+    request: InProcessRequest
+    response: Any
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of the view (``django.contrib.messages``), as level and text."""
+        found = list(self.request._messages)
+        return [{"level": each.level_tag, "text": text_of(each.message)} for each in found]
+
+    def data(self, key: str) -> Mapping[str, Any]:
+        """Return the template's context. Raises ToolError for another page, without ``key``."""
+        data: Mapping[str, Any] | None = getattr(self.response, "context_data", None)
+        if data is not None and key in data:
+            return data
+        told = " ".join(each["text"] for each in self.messages)
+        raise ToolError(told or "The admin answered with another page than usual, without data.")
+
+    def result(self) -> CallToolResult:
+        """Return the response itself, such as a file. Raises ToolError for an HTML page."""
+        headers = {name.lower(): value for name, value in self.response.headers.items()}
+        body = drive(body_of(self.response))
+        answer = Answer(status=self.response.status_code, headers=headers, body=body)
+        return read_answer(answer, _UNDESCRIBED)
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether the view redirects, as it does after a form was saved."""
+        return "Location" in self.response.headers
+
+    @property
+    def added(self) -> Any:
+        """The primary key of the added row, to whose change page the view redirects, or None."""
+        path = self.response.headers["Location"].partition("?")[0]
+        try:
+            match = resolve("/" + path.removeprefix(get_script_prefix()))
+        except Http404:
+            return None
+        is_own = getattr(match.func, "model_admin", None) is self.admin
+        found = match.kwargs.get("object_id") if is_own else None
+        return None if found is None else self.admin.opts.pk.to_python(unquote(found))
+
+
+def open_page(
+    context: Context,
+    admin: ModelAdmin[Any],
+    view: str,
+    *row: object,
+    query: Pairs = (),
+    form: Pairs | None = None,
+    files: Sequence[tuple[str, UploadedFile[Any]]] = (),
+) -> Page:
+    """
+    Return a page of a model: ``view`` is "changelist", "add", "change", "delete" or "history".
+
+    ``row`` is the primary key for views of one row. With ``form``, that form is posted. Raises
+    ToolError if the admin refuses the caller or the request, and ViewFailed if the view fails.
+    """
+    request = request_for(context, admin, view, *row, query=query, form=form, files=files)
+    try:
+        match = resolved(request)
+        if getattr(match.func, "model_admin", None) is not admin:
+            raise Http404
+        with unhandled(request):
+            response = match.func(request, *match.args, **match.kwargs)
+    except PermissionDenied:
+        raise ToolError("The admin does not permit this to the user of this call.") from None
+    except SuspiciousOperation:
+        # Its text may tell what the caller must not learn.
+        raise ToolError("The admin refuses this request.") from None
+    finally:
+        request.close()
+    location = response.headers.get("Location", "")
+    if location and location.startswith(_path(admin, "login")):
+        raise ToolError("The admin does not admit the user of this call.")
+    return Page(admin=admin, request=request, response=response)
+
+
+def request_for(
+    context: Context,
+    admin: ModelAdmin[Any],
+    view: str,
+    *row: object,
+    query: Pairs = (),
+    form: Pairs | None = None,
+    files: Sequence[tuple[str, UploadedFile[Any]]] = (),
+) -> InProcessRequest:
+    """Return the request for a page of a model, as ``open_page`` sends it."""
+    meta = admin.opts
+    path = _path(admin, f"{meta.app_label}_{meta.model_name}_{view}", *row)
+    path = "/" + percent_decoded(path.removeprefix(get_script_prefix()))
+    sent = OperationRequest(query=urlencode(list(query)))
+    if form is not None:
+        body, kind = urlencode(list(form)).encode(), _FORM
+        if files:
+            body, kind = multipart(form, files)
+        sent = OperationRequest(query=sent.query, body=body, content_type=kind)
+    return InProcessRequest(context, "GET" if form is None else "POST", path, sent)
+
+
+def superuser_request(admin: ModelAdmin[Any], view: str) -> InProcessRequest:
+    """Return a request of a superuser without a row in the database, who may do everything."""
+    user = get_user_model()(is_active=True, is_staff=True, is_superuser=True)
+    return request_for(Context(user=user), admin, view)
+
+
+def _path(admin: ModelAdmin[Any], name: str, *row: object) -> str:
+    args = [quote(str(each)) for each in row]
+    try:
+        return reverse(f"admin:{name}", args=args, current_app=admin.admin_site.name)
+    except NoReverseMatch:
+        # A row without a path, such as "".
+        raise ToolError("The admin has no page for this.") from None
+
+
+def sign_log(page: Page, rows: Sequence[object], since: datetime) -> None:
+    """Add the client to the admin's log entries of rows that this call has written."""
+    context: Context = page.request.mcp_context
+    client = context.client.info.get("name") or context.user_agent
+    if not isinstance(client, str) or not client:
+        return
+    name = cut(printable(client), 80)
+    kind = ContentType.objects.get_for_model(page.admin.model, for_concrete_model=False)
+    entries = LogEntry.objects.filter(
+        user_id=context.user.pk,
+        content_type=kind,
+        object_id__in=[str(each) for each in rows],
+        action_time__gte=since,
+    )
+    for entry in entries:
+        entry.change_message = _signed(entry.change_message, name)
+        entry.save(update_fields=["change_message"])
+
+
+def _signed(message: str, client: str) -> str:
+    """Return the message of a log entry (Django, ``LogEntry.change_message``) with the client."""
+    if not message.startswith("["):
+        return f"{message} (by {client})".lstrip()
+    parts = json.loads(message)
+    if parts:
+        # Django's page shows these as "Added by “…”." and "Changed by ….".
+        is_new = parts[0].get("added") == {}
+        by = {"name": "by", "object": client} if is_new else {"fields": [f"by {client}"]}
+        parts.append({"added" if is_new else "changed": by})
+    return json.dumps(parts)

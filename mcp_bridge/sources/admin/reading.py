@@ -1,0 +1,176 @@
+"""The acts that change nothing: find rows, get one, and read its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
+from pydantic import Field as Described
+from typing_extensions import TypedDict
+
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features import Context
+from mcp_bridge.sources.admin import parameters
+from mcp_bridge.sources.admin.acts import Act, Key
+from mcp_bridge.sources.admin.pages import open_page, request_for, superuser_request
+from mcp_bridge.sources.admin.values import column, plain
+
+_WORDS: Final = {ADDITION: "added", CHANGE: "changed", DELETION: "deleted"}
+
+
+class Row(TypedDict):
+    id: Any
+    text: str
+    columns: dict[str, Any]
+
+
+class Found(TypedDict):
+    count: int
+    page: int
+    pages: int
+    rows: list[Row]
+
+
+class Read(TypedDict):
+    id: Any
+    text: str
+    version: str
+    fields: dict[str, Any]
+    read_only: dict[str, Any]
+
+
+class Entry(TypedDict):
+    time: Any
+    user: str
+    act: str
+    message: str
+
+
+class History(TypedDict):
+    pages: int
+    entries: list[Entry]
+
+
+class Find(Act):
+    """Find rows: the change list."""
+
+    verb, returns = "find", Found
+
+    def __init__(self, admin: ModelAdmin[Any]) -> None:
+        super().__init__(admin)
+        self._filters: Mapping[str, parameters.Filter] = {}
+
+    @property
+    def description(self) -> str:
+        request = superuser_request(self.admin, "changelist")
+        names = ", ".join(parameters.columns(self.admin, request)) or "their texts"
+        return f"Find {self.several}. The columns are {names}."
+
+    def parameters(self) -> Iterator[Any]:
+        admin = self.admin
+        request = superuser_request(admin, "changelist")
+        self._filters = parameters.list_filters(admin)
+        if found := admin.get_search_fields(request):
+            text = admin.search_help_text or f"Words to find in {', '.join(map(str, found))}."
+            yield parameters.parameter("search", str, str(text))
+        for name, each in self._filters.items():
+            yield parameters.parameter(name, each.hint, each.text)
+        if names := parameters.sortable(admin, request):
+            text = "The columns to order by, each with - before it for descending order."
+            yield parameters.parameter("order", parameters.ordering(names), text)
+        text = f"The number of the page, of {admin.list_per_page} rows."
+        yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
+
+    def run(
+        self,
+        context: Context,
+        page: int = 1,
+        search: str | None = None,
+        order: Sequence[str] = (),
+        **values: Any,
+    ) -> Found:
+        admin = self.admin
+        query = [*parameters.query_of(self._filters, values)]
+        if search:
+            query.append(("q", search))
+        if order:
+            request = request_for(context, admin, "changelist")
+            numbers = parameters.sortable(admin, request)
+            try:
+                texts = [f"{'-' * (it[0] == '-')}{numbers[it.removeprefix('-')]}" for it in order]
+            except KeyError as why:
+                raise ToolError(f"/order: this list cannot be ordered by {why}.") from None
+            query.append(("o", ".".join(texts)))
+        opened = open_page(context, admin, "changelist", query=[*query, ("p", str(page))])
+        if page > 1 and opened.is_redirect:
+            # A page beyond the last one; a short list ignores the number.
+            opened = open_page(context, admin, "changelist", query=query)
+        if opened.is_redirect:
+            raise ToolError("The list does not accept these filters.")
+        found = opened.data("cl")["cl"]
+        named = parameters.columns(admin, opened.request)
+        rows = found.result_list if page <= found.paginator.num_pages else []
+        return {
+            "count": found.result_count,
+            "page": page,
+            "pages": found.paginator.num_pages,
+            "rows": [self._row(each, named) for each in rows],
+        }
+
+    def _row(self, row: Any, named: Mapping[str, Any]) -> Row:
+        values = {name: column(each, row, self.admin) for name, each in named.items()}
+        return {"id": plain(row.pk), "text": str(row), "columns": values}
+
+
+class Get(Act):
+    """Read a row: the change form."""
+
+    verb, returns = "get", Read
+
+    @property
+    def description(self) -> str:
+        return f"Get one {self.one}, with everything that its page shows."
+
+    def run(self, context: Context, id: Key) -> dict[str, Any]:
+        form = self.form(context, id)
+        row = form.shown.form.instance
+        return {"id": plain(row.pk), "text": str(row), **form.values()}
+
+
+class HistoryOf(Act):
+    """Read what was done to a row in the admin: the history page."""
+
+    verb, returns = "history", History
+
+    @property
+    def description(self) -> str:
+        return f"Say who has added or changed one {self.one} in the admin, when, and how."
+
+    def parameters(self) -> Iterator[Any]:
+        yield from super().parameters()
+        text = "The number of the page."
+        yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
+
+    def run(self, context: Context, id: Key, page: int = 1) -> History:
+        query = [("p", str(page))]
+        data = open_page(context, self.admin, "history", id, query=query).data("action_list")
+        found = data["action_list"]
+        paginator = getattr(found, "paginator", None)
+        pages = 1 if paginator is None else paginator.num_pages
+        return {
+            "pages": pages,
+            "entries": [_entry(each) for each in found] if page <= pages else [],
+        }
+
+
+def _entry(entry: Any) -> Entry:
+    """Return an entry of a history; packages have others than Django's."""
+    if isinstance(entry, LogEntry):
+        act, text = _WORDS.get(entry.action_flag, ""), entry.get_change_message()
+        return {"time": entry.action_time, "user": str(entry.user), "act": act, "message": text}
+    revision = entry.get("revision", entry) if isinstance(entry, dict) else entry
+    time = getattr(revision, "date_created", None) or getattr(revision, "history_date", None)
+    user = getattr(revision, "user", None) or getattr(revision, "history_user", None)
+    return {"time": time, "user": str(user or ""), "act": "", "message": str(revision)}

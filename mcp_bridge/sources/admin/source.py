@@ -1,0 +1,239 @@
+"""The source of tools from the ModelAdmin classes of a site's admin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
+
+from django.apps import apps
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.db.models import Model
+from django.urls import NoReverseMatch, reverse
+from django.utils.module_loading import import_string
+from django.utils.translation import override
+from pydantic_core import to_jsonable_python
+
+from mcp_bridge.conf import conf
+from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions, dotted_name
+from mcp_bridge.features.secrets import deals_with_secrets
+from mcp_bridge.sources.admin import changing, reading
+from mcp_bridge.sources.admin.actions import Action
+from mcp_bridge.sources.admin.acts import Act
+from mcp_bridge.sources.admin.pages import superuser_request
+from mcp_bridge.sources.base import LeftOut, OperationSource, first_line
+from mcp_bridge.sources.in_process.calls import InProcessRequest
+from mcp_bridge.sources.marked import MarkedFunction
+from mcp_bridge.sources.operations.read import tool_name
+
+# Apps of which a model can give rights or a session away: never candidates.
+_GUARDED: Final = frozenset({"auth", "sessions", "contenttypes", "admin"})
+_ACTS: Final[tuple[type[Act], ...]] = (
+    *(reading.Find, reading.Get, changing.Add, changing.Change, changing.Delete),
+    reading.HistoryOf,
+)
+_VERBS: Final = frozenset(each.verb for each in _ACTS)
+# Its page asks once more; the tool of the act deletes one row.
+_OF_DJANGO: Final = "delete_selected"
+_LEFT_OUT: Final = "W086"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operation:
+    """An act of a ModelAdmin; ``act`` makes it."""
+
+    admin: admin.ModelAdmin[Any]
+    verb: str
+    act: Any
+
+    @cached_property
+    def model_name(self) -> str:
+        """The label of the model: "newsroom.article"."""
+        return self.admin.opts.label_lower
+
+    @property
+    def name(self) -> str:
+        """The name in the option ``operations``: "newsroom.article.change"."""
+        return f"{self.model_name}.{self.verb}"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({dotted_name(type(self.admin))})"
+
+    def lets_in(self, context: Context) -> bool:
+        """Return whether the admin admits a caller to this act, as it admits a browser."""
+        user = context.user
+        if not user.is_active or not user.is_authenticated:
+            return False
+        request = InProcessRequest(context, "GET", "/")
+        return bool(self.admin.admin_site.has_permission(request) and self.act().allows(request))
+
+
+class AdminSource(OperationSource[Operation]):
+    """
+    Tools from the pages of a site's admin, which are opened in this process as their user.
+
+    OPTIONS["operations"] names acts such as "newsroom.article.change", in which ``*`` matches any
+    text, with options of ``mcp_tool``. OPTIONS["site"] is the dotted path of an AdminSite.
+    """
+
+    known_options = {
+        "expose": (str, '"marked" or "all"'),
+        "operations": (list | tuple | Mapping, "a list of names, or a mapping of them to options"),
+        "prefix": (str, "a string"),
+        "site": (str, "the dotted path of an AdminSite"),
+    }
+    lines_in = "operations"
+    not_served = "E082", _LEFT_OUT, "Change the ModelAdmin, or remove it from the operations."
+    unused = "W087", "Name operations as manage.py mcp_tools does: app.model.act."
+    kept_out = (
+        "W088",
+        "Rights, sessions and tokens are left out of *. To let models change them, name the model: "
+        '"users.user.*".',
+    )
+
+    def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
+        super().__init__(alias, options)
+        if not apps.is_installed("django.contrib.admin"):
+            raise TypeError("django.contrib.admin is not in INSTALLED_APPS")
+        path = options.get("site")
+        site = admin.site if path is None else import_string(path)
+        if not isinstance(site, admin.AdminSite):
+            raise TypeError(f"its option 'site' is not the dotted path of an AdminSite: {path!r}")
+        self._site = site
+
+    def no_tools(self) -> tuple[str, str] | None:
+        return "no operation is named", "Name some in OPTIONS['operations']: newsroom.article.*"
+
+    def found(self) -> Iterable[Operation]:
+        try:
+            reverse("admin:index", current_app=self._site.name)
+        except NoReverseMatch:
+            text = f"{self.place}: the admin {self._site.name!r} is not in the URLconf."
+            self.report("E083", text, "Add its URLs: path('admin/', admin.site.urls).")
+            return []
+        models = [each for each in apps.get_models() if self._site.is_registered(each)]
+        return [each for it in models for each in self._acts_of(self._site.get_model_admin(it))]
+
+    def _acts_of(self, model_admin: admin.ModelAdmin[Any]) -> Iterator[Operation]:
+        for kind in _ACTS:
+            yield Operation(admin=model_admin, verb=kind.verb, act=partial(kind, model_admin))
+        try:
+            request = superuser_request(model_admin, "changelist")
+            actions: Mapping[str, Any] = model_admin.get_actions(request)
+        except Exception as exception:
+            # The site's code runs here and may raise any exception.
+            where = dotted_name(type(model_admin))
+            text = f"{where}: its actions are not tools: {first_line(exception)}."
+            self.report(_LEFT_OUT, text, "Fix get_actions(), which a superuser's request calls.")
+            return
+        for name, (function, _, label) in actions.items():
+            if name != _OF_DJANGO:
+                act = partial(Action, model_admin, name, function, str(label))
+                # An action may be called as an act is.
+                verb = f"action_{name}" if name in _VERBS else name
+                yield Operation(admin=model_admin, verb=verb, act=act)
+
+    def options_of(self, operation: Operation) -> ToolOptions | None:
+        whole = f"{operation.model_name}.*"
+        is_guarded = _is_guarded(operation.admin.model)
+        options = self.chosen_by(None, [operation.name, whole], guarded=is_guarded)
+        if options is None and is_guarded:
+            raise LeftOut("its model can give rights away")
+        if options is not None and is_guarded:
+            self._warn(operation, options)
+        return options
+
+    def _warn(self, operation: Operation, options: ToolOptions) -> None:
+        """Report an operation on rights. Raises ValueError if it changes users unconfirmed."""
+        changes = not operation.act().hints.get("readOnlyHint", False)
+        if changes and not options.confirm and _holds_rights(operation.admin.model):
+            raise ValueError(
+                "it can change what users may do, without confirmation by a person: set "
+                '{"confirm": True} in its line'
+            )
+        self.report(
+            "W089",
+            f"{operation} is a tool, though its model holds users, rights, sessions or tokens.",
+            "Remove it from the option 'operations' unless models must have it.",
+        )
+
+    def name_of(self, operation: Operation, options: ToolOptions) -> str:
+        own = options.name or tool_name(operation.name)
+        return str(self.options.get("prefix", "")) + own
+
+    def function_of(self, operation: Operation) -> Any:
+        return type(operation.admin)
+
+    def build(self, operation: Operation, options: ToolOptions, name: str) -> Tool:
+        act: Act = operation.act()
+        try:
+            # Descriptions may be translated but must be the same in each process.
+            with override(settings.LANGUAGE_CODE):
+                tool = MarkedFunction(name, act.function(), options, operation.lets_in).build()
+        except LeftOut as why:
+            text = f"{operation} is not a tool: {why}."
+            self.report(_LEFT_OUT, text, "Leave it to the admin's own pages.")
+            raise
+
+        def preview(call: ToolCall) -> Any:
+            return to_jsonable_python(act.preview(call.context, **call.arguments), fallback=str)
+
+        hints = {} if options.read_only else act.hints
+        return replace(
+            tool,
+            annotations={**hints, **options.annotations},
+            preview=preview if not act.hints.get("readOnlyHint") else None,
+            # Its code is this package's.
+            code=None,
+            may_elicit=False,
+            **self._known(operation),
+        )
+
+    def unmarked(self, operation: Operation) -> Tool:
+        name = self.name_of(operation, ToolOptions())
+        act: Act = operation.act()
+        return self.offer(
+            partial(self._build_unmarked, operation, name),
+            (),
+            name=name,
+            description=f"{operation.verb}: {act.several}",
+            annotations=act.hints,
+            access=AccessRule.of(False, (), operation.lets_in, None, ()),
+            **self._known(operation),
+        )
+
+    def _build_unmarked(self, operation: Operation, name: str) -> Tool:
+        return self.build(operation, ToolOptions(), name)
+
+    def _known(self, operation: Operation) -> dict[str, Any]:
+        return {
+            "conditions": ("staff", f"the admin's permission: {operation.name}"),
+            "source": dotted_name(type(operation.admin)),
+            "function": dotted_name(type(operation.admin)),
+            "target": f"{operation.name} of the admin {operation.admin.admin_site.name!r}",
+        }
+
+
+def _holds_rights(model: type[Model]) -> bool:
+    """Return whether rows of a model, or of a model that they have, are rights of users."""
+    if issubclass(model, get_user_model()) or model._meta.app_label == "auth":
+        return True
+    return any(
+        each.related_model._meta.label_lower in _RIGHTS
+        for each in model._meta.get_fields()
+        if each.many_to_many and each.related_model
+    )
+
+
+_RIGHTS: Final = frozenset({"auth.permission", "auth.group"})
+
+
+def _is_guarded(model: type[Model]) -> bool:
+    """Return whether models of language are never offered a model: rights, sessions, tokens."""
+    meta = model._meta
+    is_own = model.__module__.startswith("mcp_bridge.")
+    is_secret = deals_with_secrets(meta.object_name or "", conf.sensitive_names)
+    return is_own or is_secret or meta.app_label in _GUARDED or _holds_rights(model)

@@ -1,0 +1,588 @@
+"""What an admin's tools refuse, leave out, describe and record."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, ClassVar
+
+import pytest
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
+from django.core.management import call_command
+from django.db.models.deletion import ProtectedError
+from django.http import FileResponse, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+
+from mcp_bridge.models import PendingCall, ToolCallRecord
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.serving import route
+from testproject.newsroom.models import Article, Author, Comment, Section
+from tests.sources.admin.world import BACKEND, World, complaint, serve, value
+from tests.support.confirming import FORM
+from tests.support.serving import messages as reported
+from tests.support.serving import names, set_tool
+
+REFUSED = "/title: is read-only on this page, or not on it, for the user of this call; leave it out"
+
+
+@pytest.fixture
+def world(settings: Any) -> World:
+    serve(settings)
+    return World.make()
+
+
+def own_site(settings: Any, *admins: tuple[Any, Any], **options: Any) -> World:
+    """Serve an admin of these ModelAdmin classes as tools."""
+    site = admin.AdminSite()
+    for model, kind in admins:
+        site.register(model, kind)
+    globals()["SITE"] = site
+    serve(settings, site, site=f"{__name__}.SITE", **options)
+    return World.make()
+
+
+def definition(world: World, name: str) -> dict[str, Any]:
+    return next(each for each in world.client("root").list_tools() if each["name"] == name)
+
+
+def properties(world: World, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = definition(world, name)["inputSchema"]["properties"]
+    return found
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        "key", ["1/../2", "abc", "", 2**70, -1, 10**6, "a b", "%31", "é", "_5F"]
+    )
+    @pytest.mark.parametrize("act", ["get", "change", "delete", "history"])
+    def test_unknown_rows_are_all_refused_alike(self, world: World, act: str, key: Any) -> None:
+        text = complaint(world.client("root"), f"newsroom_article_{act}", id=key)
+        known = f"article with ID “{key}” doesn’t exist. Perhaps it was deleted?"
+        assert text in (known, "The admin has no page for this.")
+
+    def test_hidden_rows_do_not_exist(self, settings: Any) -> None:
+        class Own(admin.ModelAdmin):
+            def get_queryset(self, request: Any) -> Any:
+                return super().get_queryset(request).filter(slug="match")
+
+        world = own_site(settings, (Article, Own), (Section, admin.ModelAdmin), (Author, None))
+        client = world.client("root")
+        found = value(client, "newsroom_article_find")
+        assert [each["text"] for each in found["rows"]] == ["Match"]
+        for act in ("get", "change", "delete", "history"):
+            text = complaint(client, f"newsroom_article_{act}", id=world.harbour.pk)
+            assert "doesn’t exist" in text
+
+
+class TestFields:
+    def test_read_only_fields_are_refused_by_name(self, settings: Any) -> None:
+        class Own(admin.ModelAdmin):
+            exclude: ClassVar = ["tags"]
+
+            def get_readonly_fields(self, request: Any, obj: Any = None) -> list[str]:
+                return [] if request.user.is_superuser else ["title", "slug"]
+
+        world = own_site(settings, (Article, Own), (Section, None), (Author, None))
+        changes = {"id": world.harbour.pk, "title": "New", "summary": "S"}
+        text = complaint(world.client("editor"), "newsroom_article_change", **changes)
+        assert text == REFUSED
+        assert "tags" in complaint(
+            world.client("root"), "newsroom_article_change", **changes, tags=[]
+        )
+        assert Article.objects.get(pk=world.harbour.pk).summary == ""
+        value(world.client("root"), "newsroom_article_change", **changes)
+        assert Article.objects.get(pk=world.harbour.pk).title == "New"
+
+    def test_all_errors_of_parent_and_inlines_are_told(self, world: World) -> None:
+        text = complaint(
+            world.client("root"),
+            "newsroom_article_change",
+            id=world.harbour.pk,
+            section=999,
+            slug="match",
+            comments=[{"id": world.comments[1].pk, "user": 999}, {"user": 998, "text": "x"}],
+        )
+        assert [line.partition(":")[0] for line in sorted(text.splitlines())] == [
+            *("/comments/0/user", "/comments/1/user", "/section", "/slug"),
+        ]
+        assert Comment.objects.filter(user=world.users["author"]).exists()
+
+    def test_wrong_rows_of_inlines_are_refused(self, world: World) -> None:
+        other = Comment.objects.create(article=world.match, user=world.users["root"], text="No")
+        first = world.comments[0].pk
+        for rows, place in (
+            ([{"id": other.pk, "text": "x"}], "/comments/0/id"),
+            ([{"id": first}, {"id": first, "text": "x"}], "/comments/1/id"),
+            ([{"id": "abc"}], "/comments/0/id"),
+            ([{"text": "x", "user": 1, "DELETE": True}], "/comments/0/DELETE"),
+            ([{"text": "x", "user": 1}] * 1000, "/comments"),
+        ):
+            changes = {"id": world.harbour.pk, "title": "New", "comments": rows}
+            text = complaint(world.client("root"), "newsroom_article_change", **changes)
+            assert text.startswith(place)
+        assert Article.objects.get(pk=world.harbour.pk).title == "Harbour"
+
+    def test_inlines_keep_their_bounds_and_permissions(self, settings: Any) -> None:
+        class Comments(admin.TabularInline):
+            model, max_num, can_delete, extra = Comment, 3, False, 1
+
+        class Own(admin.ModelAdmin):
+            inlines: ClassVar = [Comments]
+
+        world = own_site(settings, (Article, Own), (Section, None), (Author, None))
+        row, tool = world.harbour.pk, "newsroom_article_change"
+        new = {"user": world.users["root"].pk, "text": "Third"}
+        text = complaint(world.client("root"), tool, id=row, comments=[new, new])
+        assert text.startswith("/comments/1: has no room: at most 3 rows")
+        with pytest.raises(MCPError):
+            # Viewers have no such tool.
+            complaint(world.client("viewer"), tool, id=row, comments=[new])
+        world.users["adder"].user_permissions.add(*_permissions("change_article", "view_article"))
+        seen = value(world.client("adder"), "newsroom_article_get", id=row)
+        assert len(seen["fields"].get("comments", [])) == 0
+        text = complaint(
+            world.client("adder"),
+            tool,
+            id=row,
+            comments=[{"id": world.comments[0].pk, "text": "x"}],
+        )
+        assert text.startswith("/comments/0/id")
+        value(world.client("root"), tool, id=row, comments=[new])
+        assert Comment.objects.filter(article=row).count() == 3
+
+    def test_rows_of_inlines_are_changed_added_and_deleted_at_once(self, world: World) -> None:
+        first, second = (each.pk for each in world.comments)
+        rows = [
+            {"id": second, "text": "Changed", "hidden": True},
+            {"id": first, "DELETE": True},
+            {"user": world.users["root"].pk, "text": "New"},
+        ]
+        client, row = world.client("root"), world.harbour.pk
+        value(client, "newsroom_article_change", id=row, title="T", comments=rows)
+        found = Comment.objects.filter(article=row).order_by("pk").values_list("text", "hidden")
+        assert [*found] == [("Changed", True), ("New", False)]
+        assert Article.objects.get(pk=row).title == "T"
+
+
+def _permissions(*codenames: str) -> Any:
+    from django.contrib.auth.models import Permission
+
+    return Permission.objects.filter(codename__in=codenames)
+
+
+class TestVersions:
+    def test_old_version_is_refused_with_the_last_change(self, world: World) -> None:
+        client, row = world.client("root"), world.harbour.pk
+        version = value(client, "newsroom_article_get", id=row)["version"]
+        assert value(client, "newsroom_article_get", id=row)["version"] == version
+        change = {"id": row, "version": version, "title": "First", "comments": []}
+        value(world.client("editor"), "newsroom_article_change", **change)
+        text = complaint(client, "newsroom_article_change", **{**change, "title": "Second"})
+        assert "Harbour" not in text
+        assert "has changed since this version, in title" in text
+        assert "Last, editor did this at " in text
+        assert "Changed Title." in text
+        assert Article.objects.get(pk=row).title == "First"
+
+    def test_other_text_is_not_a_version(self, world: World) -> None:
+        for version in ("", "x", "ä" * 100):
+            change = {"id": world.harbour.pk, "version": version, "title": "No"}
+            text = complaint(world.client("root"), "newsroom_article_change", **change)
+            assert text.startswith("Nothing was saved")
+
+
+class TestLists:
+    def test_filters_of_the_page_are_arguments(self, world: World) -> None:
+        client, tool = world.client("root"), "newsroom_article_find"
+        known = properties(world, tool)
+        assert known["status"]["enum"] == ["draft", "review", "published"]
+        assert {"search", "section", "author", "published_at__gte", "order", "page"} <= known.keys()
+        Article.objects.filter(slug="match").update(status="review", section=world.sport)
+        for filters in ({"status": "review"}, {"section": world.sport.pk}, {"search": "match"}):
+            found = value(client, tool, **filters)
+            assert [each["text"] for each in found["rows"]] == ["Match"], filters
+        assert value(client, tool, published_at__isnull=False)["count"] == 0
+        assert value(client, tool, published_at__gte="2020-01-01T00:00:00Z")["count"] == 0
+        titles = [each["text"] for each in value(client, tool, order=["-title"])["rows"]]
+        assert titles == ["Match", "Harbour"]
+        hidden = value(client, "newsroom_comment_find", hidden=True)
+        assert hidden["count"] == 0
+
+    def test_wrong_filters_and_pages_are_refused(self, world: World) -> None:
+        client, tool = world.client("root"), "newsroom_article_find"
+        for wrong in ({"title": "x"}, {"page": 0}, {"order": ["body"]}, {"status": "lost"}):
+            assert complaint(client, tool, **wrong).startswith("/")
+        assert complaint(client, tool, section="abc") == "The list does not accept these filters."
+        beyond = value(client, tool, page=7)
+        assert (beyond["count"], beyond["pages"], beyond["rows"]) == (2, 1, [])
+
+    def test_pages_follow_one_another(self, settings: Any) -> None:
+        class Own(admin.ModelAdmin):
+            list_per_page = 1
+
+        world = own_site(settings, (Section, Own))
+        client = world.client("root")
+        found = [value(client, "newsroom_section_find", page=number) for number in (1, 2, 3)]
+        assert [[each["text"] for each in it["rows"]] for it in found] == [
+            ["Politics"],
+            ["Sport"],
+            [],
+        ]
+        assert found[2]["pages"] == 2
+
+    def test_own_filters_offer_their_choices(self, settings: Any) -> None:
+        class Lengths(admin.SimpleListFilter):
+            title, parameter_name = "length", "length"
+
+            def lookups(self, request: Any, model_admin: Any) -> Any:
+                return [("short", "Short ones"), ("long", "Long ones")]
+
+            def queryset(self, request: Any, queryset: Any) -> Any:
+                return queryset.filter(word_count__lt=3) if self.value() == "short" else queryset
+
+        class Own(admin.ModelAdmin):
+            list_filter: ClassVar = [Lengths, ("summary", admin.EmptyFieldListFilter)]
+
+        world = own_site(settings, (Article, Own))
+        known = properties(world, "newsroom_article_find")
+        assert known["length"]["enum"] == ["short", "long"]
+        client = world.client("root")
+        assert value(client, "newsroom_article_find", length="short")["count"] == 1
+        assert value(client, "newsroom_article_find", summary__isempty=False)["count"] == 0
+
+    def test_columns_are_values_and_never_html(self, world: World) -> None:
+        client = world.client("root")
+        row = value(client, "newsroom_article_find", search="harbour")["rows"][0]
+        columns = row["columns"]
+        assert columns["section"] == {"id": world.politics.pk, "text": "Politics"}
+        assert columns["word_count"] == 2
+        picture = value(client, "newsroom_media_find")["rows"][0]["columns"]["picture"]
+        assert picture == "The sea"
+
+    def test_lookups_that_the_admin_refuses_tell_nothing(self, settings: Any) -> None:
+        class Own(admin.ModelAdmin):
+            list_filter: ClassVar = ["author__user__username"]
+
+            def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
+                return False
+
+        world = own_site(settings, (Article, Own))
+        for name in ("editor", "nobody"):
+            filters = {"author__user__username": name}
+            text = complaint(world.client("root"), "newsroom_article_find", **filters)
+            assert text == "The admin refuses this request."
+
+
+class TestActs:
+    def test_protected_row_names_what_refers_to_it(self, world: World) -> None:
+        text = complaint(world.client("root"), "newsroom_section_delete", id=world.politics.pk)
+        assert "Article: Harbour (newsroom.article 1)" in text
+        world.users["adder"].user_permissions.add(*_permissions("delete_article", "view_article"))
+        text = complaint(world.client("adder"), "newsroom_article_delete", id=world.harbour.pk)
+        assert text == "These would be deleted too, which the user may not: comment."
+
+    def test_unknown_rows_of_actions_are_refused(self, world: World) -> None:
+        ids = [world.harbour.pk, "abc", 77]
+        text = complaint(world.client("root"), "newsroom_article_publish", ids=ids)
+        assert text == "/ids: the list has no articles of these keys: abc, 77."
+        assert complaint(world.client("root"), "newsroom_article_publish", ids=[]).startswith(
+            "/ids"
+        )
+
+    def test_own_answers_of_actions_and_views(self, settings: Any) -> None:
+        class Own(admin.ModelAdmin):
+            actions: ClassVar = ["export", "ask", "stream", "page", "fail"]
+
+            @admin.action(description="Export %(verbose_name_plural)s")
+            def export(self, request: Any, queryset: Any) -> Any:
+                """One line for each."""
+                return HttpResponse("a,b\r\n", content_type="text/csv")
+
+            def ask(self, request: Any, queryset: Any) -> Any:
+                return TemplateResponse(request, "admin/index.html", {})
+
+            def stream(self, request: Any, queryset: Any) -> Any:
+                return FileResponse([b"PK", b"zip"], content_type="application/zip")
+
+            def page(self, request: Any, queryset: Any) -> Any:
+                queryset.update(description="changed")
+                return HttpResponse("<p>Sure?</p>")
+
+            def fail(self, request: Any, queryset: Any) -> Any:
+                raise ProtectedError("no", set())
+
+            def response_add(self, request: Any, obj: Any, post_url_continue: Any = None) -> Any:
+                self.message_user(request, "Filed <b>elsewhere</b>", messages.WARNING)
+                return HttpResponseRedirect("/elsewhere")
+
+        world = own_site(settings, (Section, Own))
+        client, ids = world.client("root"), [world.sport.pk]
+        assert "newsroom_section_ask" not in names()
+        assert "it answers with a page of its own" in reported("mcp_bridge.W086")[0]
+        assert definition(world, "newsroom_section_export")["description"].startswith(
+            "Export sections: an action on sections. One line for each."
+        )
+        assert text_of(client.call_tool("newsroom_section_export", {"ids": ids})) == "a,b\r\n"
+        file = client.call_tool("newsroom_section_stream", {"ids": ids})["content"][0]["resource"]
+        assert base64.b64decode(file["blob"]) == b"PKzip"
+        assert "HTML page" in complaint(client, "newsroom_section_page", ids=ids)
+        assert Section.objects.get(pk=world.sport.pk).description == "Games & more."
+        assert "reference" in complaint(client, "newsroom_section_fail", ids=ids)
+        added = value(client, "newsroom_section_add", name="New", slug="new")
+        text = "Filed <b>elsewhere</b>"
+        assert added == {"id": None, "messages": [{"level": "warning", "text": text}]}
+
+    def test_log_entries_name_the_client(self, world: World) -> None:
+        client = world.client("root")
+        row = world.match.pk
+        value(client, "newsroom_article_change", id=row, title="New")
+        entry = LogEntry.objects.latest("pk")
+        assert entry.get_change_message() == "Changed Title. Changed by mcp_bridge.testing."
+        history = value(client, "newsroom_article_history", id=row)
+        told = history["entries"][-1]
+        assert (told["user"], told["act"]) == ("root", "changed")
+        assert told["message"] == entry.get_change_message()
+        assert (
+            value(client, "newsroom_article_history", id=world.harbour.pk, page=2)["entries"] == []
+        )
+
+
+class TestWhoMay:
+    def test_tools_are_those_of_the_user(self, world: World) -> None:
+        def acts(name: str) -> set[str]:
+            found = [each["name"] for each in world.client(name).list_tools()]
+            return {each.removeprefix("newsroom_section_") for each in found if "section" in each}
+
+        assert acts("reader") == acts("author") == set()
+        assert acts("viewer") == {"find", "get", "history"}
+        assert acts("adder") == {"add"}
+        assert acts("root") == {"find", "get", "add", "change", "delete", "history"}
+
+    @pytest.mark.parametrize("field", ["is_staff", "is_active"])
+    def test_former_staff_has_no_tools(self, world: World, field: str) -> None:
+        user = world.users["root"]
+        client = world.client("root")
+        value(client, "newsroom_section_find")
+        setattr(user, field, False)
+        user.save()
+        with pytest.raises((MCPError, AssertionError)):
+            value(client, "newsroom_section_find")
+
+    def test_admin_site_decides_who_is_admitted(self, settings: Any) -> None:
+        class Strict(admin.AdminSite):
+            def has_permission(self, request: Any) -> bool:
+                return super().has_permission(request) and request.user.username == "root"
+
+        site = Strict()
+        site.register(Section)
+        globals()["SITE"] = site
+        serve(settings, site, site=f"{__name__}.SITE")
+        world = World.make()
+        assert world.client("admin").list_tools() == []
+        assert len(world.client("root").list_tools()) == 6
+
+
+class TestSecrets:
+    def test_secrets_and_hidden_fields_are_not_shown_or_set(self, settings: Any) -> None:
+        class Form(forms.ModelForm):
+            api_key = forms.CharField(required=False)
+            code = forms.CharField(widget=forms.PasswordInput, required=False)
+
+            class Meta:
+                model = Section
+                fields: ClassVar = ["name", "slug", "description"]
+                widgets: ClassVar = {"description": forms.HiddenInput}
+
+        class Own(admin.ModelAdmin):
+            form = Form
+            list_display: ClassVar = ["name", "secret_token"]
+
+            def secret_token(self, row: Any) -> str:
+                return "t0ken"
+
+        world = own_site(settings, (Section, Own))
+        assert set(properties(world, "newsroom_section_change")) == {
+            "id",
+            "version",
+            "name",
+            "slug",
+        }
+        client = world.client("root")
+        read = value(client, "newsroom_section_get", id=world.sport.pk)
+        assert set(read["fields"]) == {"name", "slug"}
+        found = client.call_tool("newsroom_section_find", {})
+        assert "t0ken" not in text_of(found)
+        value(client, "newsroom_section_change", id=world.sport.pk, name="Games")
+        assert Section.objects.get(pk=world.sport.pk).description == "Games & more."
+
+    def test_rights_are_never_candidates(self, settings: Any) -> None:
+        serve(settings, operations=["*"], expose="all")
+        found = [*names(), *registry.discovered.candidates]
+        guarded = ("auth_", "sessions_", "admin_", "mcp_bridge_", "oauth2_provider_accesstoken")
+        assert not [each for each in found if each.startswith(guarded)]
+        assert "skips" in reported("mcp_bridge.W088")[0]
+
+    def test_users_are_tools_only_with_confirmation(self, settings: Any) -> None:
+        serve(settings, operations={"auth.user.*": {}})
+        assert set(names()) == {"auth_user_find", "auth_user_get", "auth_user_history"}
+        assert "without confirmation by a person" in reported("mcp_bridge.W086")[0]
+        serve(settings, operations={"auth.user.change": {"confirm": True}, "auth.user.get": {}})
+        assert names() == ["auth_user_change", "auth_user_get"]
+        assert "auth.user.get" in reported("mcp_bridge.W089")[0]
+        world = World.make()
+        known = properties(world, "auth_user_change")
+        assert "password" not in known
+        assert {"username", "is_staff", "groups"} <= known.keys()
+        read = value(world.client("root"), "auth_user_get", id=world.users["editor"].pk)
+        assert "password" not in {**read["fields"], **read["read_only"]}
+
+    def test_add_that_needs_a_secret_is_left_out(self, settings: Any) -> None:
+        class Form(forms.ModelForm):
+            api_key = forms.CharField()
+
+        class Own(admin.ModelAdmin):
+            form = Form
+
+        own_site(settings, (Section, Own))
+        assert "newsroom_section_add" not in names()
+        assert "newsroom_section_change" in names()
+        assert "'api_key', which is required, is a secret" in reported("mcp_bridge.W086")[0]
+
+
+class TestChecks:
+    def test_unknown_operations_and_sites_are_reported(self, settings: Any) -> None:
+        serve(settings, operations=["newsroom.articles.*"])
+        assert names() == []
+        assert "nothing matches the name 'newsroom.articles.*'" in reported("mcp_bridge.W087")[0]
+        serve(settings)
+        route(settings)
+        assert names() == []
+        assert reported("mcp_bridge.E083")
+        settings.MCP_BRIDGE = {
+            "SOURCES": {"admin": {"BACKEND": BACKEND, "OPTIONS": {"site": "django.conf.settings"}}}
+        }
+        assert names() == []
+        assert "is not the dotted path of an AdminSite" in reported("mcp_bridge.E003")[0]
+
+    def test_unknown_widgets_leave_the_form_out(self, settings: Any) -> None:
+        class Map(forms.Widget):
+            pass
+
+        class Own(admin.ModelAdmin):
+            formfield_overrides: ClassVar = {}
+
+            def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+                if db_field.name == "description":
+                    kwargs["widget"] = Map
+                return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+        class Broken(admin.ModelAdmin):
+            def get_form(self, *args: Any, **kwargs: Any) -> Any:
+                raise LookupError("not without a desk")
+
+        own_site(settings, (Section, Own), (Comment, Broken))
+        told = " ".join(reported("mcp_bridge.E082") + reported("mcp_bridge.W086"))
+        assert "its widget TestChecks" in told
+        assert "not without a desk" in told
+        assert "newsroom_section_find" in names()
+        assert "newsroom_section_change" not in names()
+        assert "newsroom_comment_change" not in names()
+
+    def test_operations_take_options_of_tools(self, settings: Any) -> None:
+        serve(
+            settings,
+            operations={"*": {}, "newsroom.section.delete": {"confirm": True, "title": "Close"}},
+            prefix="cms_",
+        )
+        world = World.make()
+        tool = definition(world, "cms_newsroom_section_delete")
+        assert tool["title"] == "Close"
+
+
+class TestConfirmation:
+    @pytest.fixture
+    def world(self, settings: Any) -> World:
+        serve(settings, operations={"newsroom.*": {"confirm": True}})
+        return World.make()
+
+    def test_person_sees_old_and_new_values(self, world: World) -> None:
+        client = world.client("editor")
+        client.capabilities = FORM
+        arguments = {"id": world.harbour.pk, "title": "New", "comments": []}
+        asked = client.post("tools/call", name="newsroom_article_change", arguments=arguments)
+        text = asked["inputRequests"]["confirm"]["params"]["message"]
+        for part in ('"article": "Harbour"', '"from": "Harbour"', '"to": "New"'):
+            assert part in text
+        answers = {"confirm": {"action": "accept", "content": {"confirm": True}}}
+        done = client.post(
+            "tools/call",
+            name="newsroom_article_change",
+            arguments=arguments,
+            inputResponses=answers,
+            requestState=asked["requestState"],
+        )
+        assert not done["isError"]
+        assert Article.objects.get(pk=world.harbour.pk).title == "New"
+
+    def test_queue_shows_what_is_deleted_along(self, world: World) -> None:
+        client = world.client("editor")
+        text = complaint(client, "newsroom_article_delete", id=world.harbour.pk)
+        assert "requires a person's approval" in text
+        pending = PendingCall.objects.get()
+        assert '"comments": 2' in pending.arguments
+        assert '"article": "Harbour"' in pending.arguments
+
+    def test_nothing_is_queued_that_would_fail(self, world: World) -> None:
+        client = world.client("editor")
+        for tool, arguments in (
+            ("newsroom_article_change", {"id": 999, "title": "x"}),
+            ("newsroom_article_delete", {"id": "abc"}),
+            ("newsroom_article_publish", {"ids": [77]}),
+            ("newsroom_article_change", {"id": world.harbour.pk, "comments": [{"id": 99}]}),
+        ):
+            assert complaint(client, tool, **arguments).startswith("Nothing was run: ")
+        assert not PendingCall.objects.exists()
+
+
+def test_calls_are_on_record(world: World) -> None:
+    value(world.client("editor"), "newsroom_article_find", search="sea")
+    complaint(world.client("editor"), "newsroom_article_get", id=999)
+    records = ToolCallRecord.objects.order_by("pk").values_list("tool", "outcome")
+    assert [tool for tool, _ in records] == ["newsroom_article_find", "newsroom_article_get"]
+
+
+def test_candidates_build_no_form(settings: Any) -> None:
+    class Own(admin.ModelAdmin):
+        def get_form(self, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError("a form was built")
+
+    own_site(settings, (Section, Own), operations=[], expose="all")
+    found = registry.discovered.candidates
+    assert {"newsroom_section_find", "newsroom_section_change"} <= set(found)
+    assert names() == []
+    assert reported("mcp_bridge.E082") == []
+
+
+def test_enabled_candidate_is_a_tool(settings: Any) -> None:
+    serve(settings, operations=[], expose="all")
+    world = World.make()
+    assert world.client("root").list_tools() == []
+    set_tool("newsroom_section_find", chosen=True)
+    assert [each["name"] for each in world.client("root").list_tools()] == ["newsroom_section_find"]
+    assert value(world.client("root"), "newsroom_section_find")["count"] == 2
+
+
+def test_command_lists_the_acts(settings: Any, capsys: Any) -> None:
+    serve(settings)
+    call_command("mcp_tools")
+    assert "newsroom_article_publish" in capsys.readouterr().out
+
+
+def test_models_of_users_and_groups_are_guarded() -> None:
+    from mcp_bridge.sources.admin.source import _is_guarded
+
+    assert all(map(_is_guarded, (User, Group, LogEntry, PendingCall)))
+    assert not any(map(_is_guarded, (Article, Author, Comment, Section)))
