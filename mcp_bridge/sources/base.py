@@ -28,6 +28,9 @@ PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 # The names that the large clients accept.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
+# The options of an operation without a mark.
+NO_OPTIONS: Final = ToolOptions()
+
 Operation = TypeVar("Operation")
 
 
@@ -280,7 +283,7 @@ class OperationSource(Source, Generic[Operation]):
             options = self.options_of(operation)
         except ValueError as why:
             raise ValueError(f"its marks conflict: {first_line(why)}") from why
-        if not is_exposed(self.function_of(operation), options or ToolOptions()):
+        if not is_exposed(self.function_of(operation), options or NO_OPTIONS):
             raise LeftOut("it is excluded by its options or its author")
         if options is not None:
             name = self.name_of(operation, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 from django.apps import apps
@@ -24,7 +24,7 @@ from mcp_bridge.sources.admin import changing, reading
 from mcp_bridge.sources.admin.actions import Action
 from mcp_bridge.sources.admin.acts import Act
 from mcp_bridge.sources.admin.pages import superuser_request
-from mcp_bridge.sources.base import LeftOut, OperationSource, first_line
+from mcp_bridge.sources.base import NO_OPTIONS, LeftOut, OperationSource, first_line
 from mcp_bridge.sources.in_process.calls import InProcessRequest
 from mcp_bridge.sources.marked import MarkedFunction
 from mcp_bridge.sources.operations.read import tool_name
@@ -48,16 +48,13 @@ class Operation:
     admin: admin.ModelAdmin[Any]
     verb: str
     act: Any
-
-    @cached_property
-    def model_name(self) -> str:
-        """The label of the model: "newsroom.article"."""
-        return self.admin.opts.label_lower
+    # Whether the model holds users, rights, sessions or tokens.
+    is_guarded: bool
 
     @property
     def name(self) -> str:
         """The name in the option ``operations``: "newsroom.article.change"."""
-        return f"{self.model_name}.{self.verb}"
+        return f"{self.admin.opts.label_lower}.{self.verb}"
 
     def __str__(self) -> str:
         return f"{self.name} ({dotted_name(type(self.admin))})"
@@ -115,13 +112,15 @@ class AdminSource(OperationSource[Operation]):
             self.report("E083", text, "Add its URLs: path('admin/', admin.site.urls).")
             return []
         models = [each for each in apps.get_models() if self._site.is_registered(each)]
-        return [each for it in models for each in self._acts_of(self._site.get_model_admin(it))]
+        admins = [self._site.get_model_admin(each) for each in models]
+        request = superuser_request(admins[0], "changelist") if admins else None
+        return [each for one in admins for each in self._acts_of(one, request)]
 
-    def _acts_of(self, model_admin: admin.ModelAdmin[Any]) -> Iterator[Operation]:
+    def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Operation]:
+        made = partial(Operation, admin=model_admin, is_guarded=_is_guarded(model_admin.model))
         for kind in _ACTS:
-            yield Operation(admin=model_admin, verb=kind.verb, act=partial(kind, model_admin))
+            yield made(verb=kind.verb, act=partial(kind, model_admin))
         try:
-            request = superuser_request(model_admin, "changelist")
             actions: Mapping[str, Any] = model_admin.get_actions(request)
         except Exception as exception:
             # The site's code runs here and may raise any exception.
@@ -134,15 +133,14 @@ class AdminSource(OperationSource[Operation]):
                 act = partial(Action, model_admin, name, function, str(label))
                 # An action may be called as an act is.
                 verb = f"action_{name}" if name in _VERBS else name
-                yield Operation(admin=model_admin, verb=verb, act=act)
+                yield made(verb=verb, act=act)
 
     def options_of(self, operation: Operation) -> ToolOptions | None:
-        whole = f"{operation.model_name}.*"
-        is_guarded = _is_guarded(operation.admin.model)
-        options = self.chosen_by(None, [operation.name, whole], guarded=is_guarded)
-        if options is None and is_guarded:
+        names = [operation.name, f"{operation.admin.opts.label_lower}.*"]
+        options = self.chosen_by(None, names, guarded=operation.is_guarded)
+        if options is None and operation.is_guarded:
             raise LeftOut("its model can give rights away")
-        if options is not None and is_guarded:
+        if options is not None and operation.is_guarded:
             self._warn(operation, options)
         return options
 
@@ -193,10 +191,10 @@ class AdminSource(OperationSource[Operation]):
         )
 
     def unmarked(self, operation: Operation) -> Tool:
-        name = self.name_of(operation, ToolOptions())
+        name = self.name_of(operation, NO_OPTIONS)
         act: Act = operation.act()
         return self.offer(
-            partial(self._build_unmarked, operation, name),
+            partial(self.build, operation, NO_OPTIONS, name),
             (),
             name=name,
             description=f"{operation.verb}: {act.several}",
@@ -204,9 +202,6 @@ class AdminSource(OperationSource[Operation]):
             access=AccessRule.of(False, (), operation.lets_in, None, ()),
             **self._known(operation),
         )
-
-    def _build_unmarked(self, operation: Operation, name: str) -> Tool:
-        return self.build(operation, ToolOptions(), name)
 
     def _known(self, operation: Operation) -> dict[str, Any]:
         return {
