@@ -135,6 +135,19 @@ SOURCES: dict[str, object] = {
         },
     },
 }
+# The pages of the admin, for editors and administrators.
+SOURCES["admin"] = {
+    "BACKEND": "mcp_bridge.sources.admin.AdminSource",
+    "OPTIONS": {
+        "operations": {
+            "newsroom.article.find": {"scopes": "news:read"},
+            "newsroom.article.get": {"scopes": "news:read"},
+            "newsroom.article.history": {"scopes": "news:read"},
+            "newsroom.article.change": {"scopes": "news:write", "confirm": True},
+            "newsroom.article.publish": {"scopes": "news:write"},
+        }
+    },
+}
 # Such as http://127.0.0.1:8100: where another system of the newsroom's tells the weather.
 if "NEWSROOM_WEATHER_URL" in os.environ:
     SOURCES["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])

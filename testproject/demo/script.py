@@ -227,6 +227,8 @@ class Script:
         expect(order["ordered_by"] == "editor", "the archive to hear who calls")
         self.say(f"print_archive_order_scan: the archive scans {page} for {order['ordered_by']}")
         await self._publish(editor)
+        if not legacy:
+            await self._in_the_admin(editor)
         self.say("wire_import of 50 copies, which reports its progress:")
         imported = await editor.with_bar("wire_import", copies=50)
         expect(imported["drafts"] == 50, "50 drafts")
@@ -262,6 +264,31 @@ class Script:
         deleted = await editor.call("articles_delete", slug=slug)
         expect(deleted["slug"] == slug, "the article to be deleted")
         self.say("articles_unpublish, _delete: and it is gone again")
+
+    async def _in_the_admin(self, editor: Visitor) -> None:
+        """Find, change and publish an article with a comment by the pages of the admin."""
+        draft = await editor.call("articles_draft", title=TITLE, section="local", body=BODY)
+        await editor.call("articles_submit", slug=draft["slug"])
+        found = await editor.call("newsroom_article_find", search=TITLE, status="review")
+        row = found["rows"][0]["id"]
+        read = await editor.call("newsroom_article_get", id=row)
+        self.say(f"newsroom_article_find, of the admin: {found['count']} article, by its list")
+        comment = {"user": 1, "text": "Who has the keys now?"}
+        changes = {"title": "Last lighthouse keeper retires", "comments": [comment]}
+        version = read["version"]
+        self.say("newsroom_article_change, with old and new values:")
+        await editor.call("newsroom_article_change", id=row, version=version, **changes)
+        read = await editor.call("newsroom_article_get", id=row)
+        expect(read["fields"]["title"] == changes["title"], "the title to be changed")
+        expect(len(read["fields"]["comments"]) == 1, "a comment to be added")
+        done = await editor.call("newsroom_article_publish", ids=[row])
+        self.say(f"newsroom_article_publish, an action: {done['messages'][0]['text']}")
+        history = await editor.call("newsroom_article_history", id=row)
+        told = history["entries"][-1]["message"]
+        expect("by mcp" in told, f"the history to name the client, not {told!r}")
+        self.say(f"its history page: {told}")
+        await editor.call("articles_unpublish", slug=draft["slug"])
+        await editor.call("articles_delete", slug=draft["slug"])
 
     async def _failing(self, editor: Visitor) -> None:
         text = await editor.failure("wire_import", story=NO_STORY)

@@ -41,6 +41,11 @@ EDITING = WRITING | {
     "desk_brief",
     "moderation_comments",
     "moderation_hide",
+    "newsroom_article_change",
+    "newsroom_article_find",
+    "newsroom_article_get",
+    "newsroom_article_history",
+    "newsroom_article_publish",
 }
 EVERYTHING = EDITING | {"archive_recount"}
 UNMARKED = ["comments.hide", "desk.contacts", "desk.ping", "system.listMethods"]

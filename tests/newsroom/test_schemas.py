@@ -50,6 +50,10 @@ def calls() -> dict[str, dict[str, Any]]:
         "moderation_hide": {"number": Comment.objects.first().pk},
         "statistics_table": {"by": "month", "period": PERIOD},
         "archive_recount": {"pause": 0},
+        "newsroom_article_find": {"search": "harbour", "order": ["-title"]},
+        "newsroom_article_get": {"id": Article.objects.latest("pk").pk},
+        "newsroom_article_change": {"id": Article.objects.latest("pk").pk, "summary": "It ends."},
+        "newsroom_article_history": {"id": Article.objects.latest("pk").pk},
         "wire_import": {"story": "9f1c0d7e-5a44-4c1b-9d0e-3f6f2a1b7c55"},
     }
 

@@ -32,10 +32,13 @@ class Action(Act):
         self.verb, self._function, self._label = name, function, label
 
     @property
+    def title(self) -> str:
+        return (self._label % model_format_dict(self.admin.opts)).rstrip(".")
+
+    @property
     def description(self) -> str:
         about = inspect.getdoc(self._function) or ""
-        label = (self._label % model_format_dict(self.admin.opts)).rstrip(".")
-        return f"{label}: an action on {self.several}. {about}".rstrip()
+        return f"{self.title}: an action on {self.several}. {about}".rstrip()
 
     def allows(self, request: Any) -> bool:
         is_open = self.admin.has_view_or_change_permission(request)

@@ -34,6 +34,11 @@ class Act:
         self.one, self.several = str(meta.verbose_name), str(meta.verbose_name_plural)
 
     @property
+    def title(self) -> str:
+        """The title of the tool, for people."""
+        return self.description.partition(".")[0].partition(",")[0]
+
+    @property
     def description(self) -> str:
         """The description for models of language."""
         raise NotImplementedError

@@ -102,7 +102,8 @@ class Change(Add):
         Filled(form, rows_of(values))
         shown, row = form.values()["fields"], form.shown.form.instance
         differences = {
-            name: {"from": shown.get(name), "to": each} for name, each in rows_of(values).items()
+            name: {"from": _named_in(each, shown.get(name)), "to": each}
+            for name, each in rows_of(values).items()
         }
         return {"id": row.pk, self.one: str(row), **differences}
 
@@ -173,6 +174,17 @@ class Delete(Act):
 def _counts(data: Mapping[str, Any]) -> dict[str, int]:
     """Return how many rows of which models a delete page names."""
     return {text_of(name): count for name, count in data["model_count"]}
+
+
+def _named_in(given: Any, present: Any) -> Any:
+    """Return a present value; of an inline, the rows that are given by their keys."""
+    if not (
+        isinstance(given, list)
+        and all(isinstance(each, dict) for each in [*given, *(present or ())])
+    ):
+        return present
+    keys = {str(each.get("id")) for each in given}
+    return [each for each in present if str(each.get("id")) in keys]
 
 
 def rows_of(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,8 @@ def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
         # further: its empty option, if any, is the first.
         is_of_rows = isinstance(widget.choices, ModelChoiceIterator)
         options: Any = islice(iter(widget.choices), 1) if is_of_rows else widget.choices
-        values = ["" if each[0] is None else str(each[0]) for each in flatten_choices(options)]
+        flat: Any = flatten_choices(options)
+        values = ["" if each[0] is None else str(each[0]) for each in flat]
         yield name, "" if "" in values else "".join(values[:1])
 
 

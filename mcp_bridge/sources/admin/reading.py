@@ -146,7 +146,7 @@ class HistoryOf(Act):
 
     @property
     def description(self) -> str:
-        return f"Say who has added or changed one {self.one} in the admin, when, and how."
+        return f"Read who has added or changed one {self.one} in the admin, when, and how."
 
     def parameters(self) -> Iterator[Any]:
         yield from super().parameters()

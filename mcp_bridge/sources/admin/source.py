@@ -182,6 +182,7 @@ class AdminSource(OperationSource[Operation]):
         hints = {} if options.read_only else act.hints
         return replace(
             tool,
+            title=tool.title or act.title,
             annotations={**hints, **options.annotations},
             preview=preview if not act.hints.get("readOnlyHint") else None,
             # Its code is this package's.
