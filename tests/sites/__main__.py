@@ -19,7 +19,18 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.sites import accounts, ara, cms, djoser, helpdesk, knox, labelstudio, oscar, wagtail
+from tests.sites import (
+    accounts,
+    ara,
+    cms,
+    djoser,
+    helpdesk,
+    knox,
+    labelstudio,
+    oscar,
+    stock,
+    wagtail,
+)
 from tests.sites.run import Failure, Run
 from tests.sites.site import Site
 
@@ -31,6 +42,7 @@ SITES = [
     helpdesk.SITE,
     djoser.SITE,
     knox.SITE,
+    stock.SITE,
     *accounts.SITES,
     ara.SITE,
     oscar.SITE,

@@ -118,6 +118,8 @@ class Run:
                 credential = f"{self.site.scheme} {plan['tokens']['admin']}"
                 self.manage("mcp_doctor", "--url", f"{plan['url']}/", "--token", credential)
             compared = f"\n     {self.hold()}" if self.site.interface else ""
+            if self.site.compares_admin:
+                compared += f"\n     {self.hold_admin()}"
             if self.switched:
                 compared = f"\n     {self.switched}{compared}"
         return (
@@ -138,6 +140,8 @@ class Run:
         for app, models in self.site.apps.items():
             (self.folder / app).mkdir()
             shutil.copy(HERE / models, self.folder / app / "models.py")
+            if app in self.site.admins:
+                shutil.copy(HERE / self.site.admins[app], self.folder / app / "admin.py")
         if self.site.apps:
             self.manage("makemigrations", *self.site.apps)
         self.migrate()
@@ -210,6 +214,12 @@ class Run:
         }
         code = (HERE / "parity.py").read_text()
         return self.manage("shell", "-v", "0", "-c", code, stdin=json.dumps(plan)).strip()
+
+    def hold_admin(self) -> str:
+        """Compare the tools of the site's admin with its pages; return the counts."""
+        shutil.copy(HERE.parent / "sources" / "admin" / "browser.py", self.folder)
+        code = (HERE / "admin_parity.py").read_text()
+        return self.manage("shell", "-v", "0", "-c", code).strip()
 
     def token(self, user: str) -> str:
         name = self.site.names[user]

@@ -127,6 +127,10 @@ class Site:
     publish: Call | None = None
     """A call that asks its user first, by a tool marked ``confirm``."""
     interface: Interface | None = None
+    admins: dict[str, str] = field(default_factory=dict)
+    """The files ``admin.py`` of its own apps, by app."""
+    compares_admin: bool = False
+    """Whether the tools of its admin are compared with the pages."""
     env: dict[str, str] = field(default_factory=dict)
 
 

@@ -25,6 +25,7 @@ from mcp_bridge.sources.base import LeftOut
 class Action(Act):
     """Run an action of the list on rows."""
 
+    view = "changelist"
     hints = {"readOnlyHint": False, "destructiveHint": True}
 
     def __init__(self, admin: ModelAdmin[Any], name: str, function: Any, label: str) -> None:

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 from django.contrib.admin import ModelAdmin
 
+from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.sources.admin import parameters
 from mcp_bridge.sources.admin.forms import Form
-from mcp_bridge.sources.admin.pages import open_page
+from mcp_bridge.sources.admin.pages import open_page, request_for
+from mcp_bridge.sources.base import LeftOut
 
 # The primary key of a row, as callers send it.
 Key: TypeAlias = int | str
@@ -25,6 +27,8 @@ class Act:
     # The hints of the act (MCP, ToolAnnotations), and the predicate of the admin for its user.
     hints: Mapping[str, bool] = {"readOnlyHint": True}
     verb = ""
+    # The page, as in Django's URL names.
+    view = ""
     # Omitted if a result may be a file, which a schema does not describe.
     returns: Any = inspect.Signature.empty
 
@@ -60,7 +64,16 @@ class Act:
         return values
 
     def function(self) -> Callable[..., Any]:
-        """Return ``run`` with the signature and docstring that describe the tool."""
+        """
+        Return ``run`` with the signature and docstring that describe the tool.
+
+        Raises LeftOut if the admin lacks the page, and the errors of ``parameters``.
+        """
+        has_row = self.view not in ("changelist", "add")
+        try:
+            request_for(Context(user=None), self.admin, self.view, *["1"] * has_row)
+        except ToolError:
+            raise LeftOut("its ModelAdmin has no such page") from None
 
         # The site's own fields may have any other name.
         def run(mcp_context: Context, **values: Any) -> Any:

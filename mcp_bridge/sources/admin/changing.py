@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.contrib.admin.models import LogEntry
 from django.db import connections, router
 from django.utils import timezone
 from pydantic import BaseModel
@@ -17,7 +16,7 @@ from mcp_bridge.schemas.django import hints
 from mcp_bridge.sources.admin import parameters
 from mcp_bridge.sources.admin.acts import FORM, Act, Key
 from mcp_bridge.sources.admin.forms import Filled, Form
-from mcp_bridge.sources.admin.pages import Message, open_page, sign_log
+from mcp_bridge.sources.admin.pages import Message, log_of, open_page, sign_log
 from mcp_bridge.sources.admin.values import plain, text_of
 
 
@@ -35,7 +34,7 @@ class Deleted(TypedDict):
 class Add(Act):
     """Add a row: the add form."""
 
-    verb, returns = "add", Done
+    verb, view, returns = "add", "add", Done
     hints = {"readOnlyHint": False, "destructiveHint": False}
 
     @property
@@ -70,7 +69,7 @@ class Add(Act):
 class Change(Add):
     """Change a row: the change form."""
 
-    verb = "change"
+    verb = view = "change"
     hints = {"readOnlyHint": False, "destructiveHint": True}
 
     @property
@@ -122,12 +121,7 @@ class Change(Add):
     def _stale(self, form: Form, changed: Sequence[str]) -> str:
         row = form.shown.form.instance
         told = f"Nothing was saved: {row} has changed since this version, in {', '.join(changed)}."
-        entries = LogEntry.objects.filter(
-            content_type__app_label=self.admin.opts.app_label,
-            content_type__model=self.admin.opts.model_name,
-            object_id=str(row.pk),
-        )
-        if last := entries.select_related("user").first():
+        if last := log_of(self.admin, row.pk).last():
             time = timezone.localtime(last.action_time).isoformat(timespec="seconds")
             told += f" Last, {last.user} did this at {time}: {last.get_change_message()}"
         return f"{told} Read it again, and decide on its present values."
@@ -136,7 +130,7 @@ class Change(Add):
 class Delete(Act):
     """Delete a row: the delete page."""
 
-    verb, returns = "delete", Deleted
+    verb, view, returns = "delete", "delete", Deleted
     hints = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
 
     @property

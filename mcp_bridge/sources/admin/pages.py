@@ -17,8 +17,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.core.files.uploadedfile import UploadedFile
+from django.db.models import QuerySet
 from django.http import Http404
 from django.urls import NoReverseMatch, get_script_prefix, resolve, reverse
+from django.utils.safestring import mark_safe
 from typing_extensions import TypedDict
 
 from mcp_bridge.concurrency.places import drive
@@ -64,11 +66,21 @@ class Page:
 
     def data(self, key: str) -> Mapping[str, Any]:
         """Return the template's context. Raises ToolError for another page, without ``key``."""
+        self.check()
+        if self.response.status_code >= 400:
+            # Some views refuse with a sentence in place of a page.
+            body = self.response.content.decode(errors="replace")
+            raise ToolError(cut(text_of(mark_safe(body)), 300) or "The admin refuses this.")
         data: Mapping[str, Any] | None = getattr(self.response, "context_data", None)
-        if data is not None and key in data:
-            return data
-        told = " ".join(each["text"] for each in self.messages)
-        raise ToolError(told or "The admin answered with another page than usual, without data.")
+        if data is None or key not in data:
+            raise ToolError("The admin answered with another page than usual, without data.")
+        return data
+
+    def check(self) -> None:
+        """Raise ToolError if the view redirects, as it does for a row that is not there."""
+        if self.is_redirect:
+            told = " ".join(each["text"] for each in self.messages)
+            raise ToolError(told or "The admin redirects to another page, without data.")
 
     def result(self) -> CallToolResult:
         """Return the response itself, such as a file. Raises ToolError for an HTML page."""
@@ -152,10 +164,10 @@ def request_for(
     return InProcessRequest(context, "GET" if form is None else "POST", path, sent)
 
 
-def superuser_request(admin: ModelAdmin[Any], view: str) -> InProcessRequest:
-    """Return a request of a superuser without a row in the database, who may do everything."""
-    user = get_user_model()(is_active=True, is_staff=True, is_superuser=True)
-    return request_for(Context(user=user), admin, view)
+def superuser_request(*, is_superuser: bool = True) -> InProcessRequest:
+    """Return a request of a superuser, or of staff without permissions, who is not in the table."""
+    user = get_user_model()(is_active=True, is_staff=True, is_superuser=is_superuser)
+    return InProcessRequest(Context(user=user), "GET", "/")
 
 
 def _path(admin: ModelAdmin[Any], name: str, *row: object) -> str:
@@ -167,6 +179,14 @@ def _path(admin: ModelAdmin[Any], name: str, *row: object) -> str:
         raise ToolError("The admin has no page for this.") from None
 
 
+def log_of(admin: ModelAdmin[Any], *rows: object) -> QuerySet[LogEntry]:
+    """Return the log entries of rows, by their primary keys, oldest first."""
+    kind = ContentType.objects.get_for_model(admin.model, for_concrete_model=False)
+    keys = [str(admin.opts.pk.to_python(each)) for each in rows]
+    entries = LogEntry.objects.filter(content_type=kind, object_id__in=keys)
+    return entries.select_related("user").order_by("action_time")
+
+
 def sign_log(page: Page, rows: Sequence[object], since: datetime) -> None:
     """Add the client to the admin's log entries of rows that this call has written."""
     context: Context = page.request.mcp_context
@@ -174,14 +194,8 @@ def sign_log(page: Page, rows: Sequence[object], since: datetime) -> None:
     if not isinstance(client, str) or not client:
         return
     name = cut(printable(client), 80)
-    kind = ContentType.objects.get_for_model(page.admin.model, for_concrete_model=False)
-    entries = LogEntry.objects.filter(
-        user_id=context.user.pk,
-        content_type=kind,
-        object_id__in=[str(each) for each in rows],
-        action_time__gte=since,
-    )
-    for entry in entries:
+    entries = log_of(page.admin, *rows)
+    for entry in entries.filter(user_id=context.user.pk, action_time__gte=since):
         entry.change_message = _signed(entry.change_message, name)
         entry.save(update_fields=["change_message"])
 

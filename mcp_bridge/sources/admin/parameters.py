@@ -64,17 +64,13 @@ def page_parameters(admin: ModelAdmin[Any], *, add: bool) -> Iterator[Any]:
     Raises LeftOut if a required field is a secret, UnknownWidget, and any exception of the site's
     own code.
     """
-    request = superuser_request(admin, "add")
+    request = superuser_request()
     row = None if add else admin.model()
-    fieldsets = admin.get_fieldsets(request, row)
-    names = flatten_fieldsets(fieldsets)
-    kind = admin.get_form(request, row, change=not add, fields=names)
-    initial = admin.get_changeform_initial_data(request) if add else {}
-    form = kind(initial=initial) if add else kind(instance=row)
-    read_only = {*admin.get_readonly_fields(request, row)}
-    shown = [each for each in names if each in form.fields and each not in read_only]
-    for name, (hint, text, is_required) in _fields(admin, kind, form, shown, add=add).items():
-        default = inspect.Parameter.empty if is_required else ABSENT
+    form, shown = _form(admin, request, row)
+    # A field that some users do not have cannot be required of them.
+    always = _of_everyone(admin) if add else frozenset()
+    for name, (hint, text, is_required) in _fields(admin, form, shown, add=add).items():
+        default = inspect.Parameter.empty if is_required and name in always else ABSENT
         yield parameter(argument(name), hint, text, default)
     seen: dict[str, int] = {}
     for formset, inline in admin.get_formsets_with_inlines(request, row):
@@ -87,6 +83,25 @@ def page_parameters(admin: ModelAdmin[Any], *, add: bool) -> Iterator[Any]:
         yield parameter(argument(own), hint, f"{about.capitalize()} to add{_OR_CHANGE[add]}.")
 
 
+def _form(admin: Any, request: Any, row: Any) -> tuple[Any, list[str]]:
+    """Return the form of a page for the user of a request, and the fields that can be set."""
+    names = flatten_fieldsets(admin.get_fieldsets(request, row))
+    kind = admin.get_form(request, row, change=row is not None, fields=names)
+    initial = admin.get_changeform_initial_data(request) if row is None else {}
+    form = kind(initial=initial) if row is None else kind(instance=row)
+    read_only = {*admin.get_readonly_fields(request, row)}
+    return form, [each for each in names if each in form.fields and each not in read_only]
+
+
+def _of_everyone(admin: Any) -> frozenset[str]:
+    """Return the fields that staff without any permission could set, if the site can tell."""
+    try:
+        return frozenset(_form(admin, superuser_request(is_superuser=False), None)[1])
+    except Exception:
+        # The site's code may need a user with a row.
+        return frozenset()
+
+
 _OR_CHANGE: Final = {True: "", False: ", or by id to change or delete; others stay"}
 
 
@@ -96,7 +111,7 @@ def _rows(inline: Any, formset: Any, request: Any, row: Any, name: str) -> TypeH
     names = flatten_fieldsets(inline.get_fieldsets(request, row))
     hidden = {*inline.get_readonly_fields(request, row), getattr(formset.fk, "name", "")}
     shown = [each for each in names if each in form.fields and each not in hidden]
-    found = _fields(inline, formset.form, form, shown, add=False)
+    found = _fields(inline, form, shown, add=False)
     declared_fields: dict[str, tuple[TypeHint, dict[str, Any]]] = {}
     if row is not None:
         text = "Of a row that is there; leave it out to add one."
@@ -113,7 +128,7 @@ def _rows(inline: Any, formset: Any, request: Any, row: Any, name: str) -> TypeH
 
 
 def _fields(
-    owner: Any, kind: Any, form: Any, names: Iterable[str], *, add: bool
+    owner: Any, form: Any, names: Iterable[str], *, add: bool
 ) -> dict[str, tuple[TypeHint, str, bool]]:
     """Return the hint, description and whether it is required, of each field that can be set."""
     found = {}
@@ -126,7 +141,7 @@ def _fields(
             if add and field.required and not has_initial and not field.disabled:
                 raise LeftOut(f"its field {name!r}, which is required, is a secret or hidden")
             continue
-        hint, options = _declared(kind, name, field)
+        hint, options = _declared(type(form), name, field)
         if hint is None:
             continue
         text = " ".join(filter(None, [options["description"], _finder(owner, field)]))
@@ -176,7 +191,7 @@ def list_filters(admin: ModelAdmin[Any]) -> dict[str, Filter]:
 
     Raises any exception of the site's own filters.
     """
-    request = superuser_request(admin, "changelist")
+    request = superuser_request()
     found: dict[str, Filter] = {}
     own: Any
     for each in admin.get_list_filter(request):

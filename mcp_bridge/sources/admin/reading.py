@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from django.contrib.admin import ModelAdmin
-from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
+from django.contrib.admin.models import ADDITION, CHANGE, DELETION
+from django.core.paginator import Paginator
 from pydantic import Field as Described
 from typing_extensions import TypedDict
 
@@ -14,9 +15,11 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.sources.admin import parameters
 from mcp_bridge.sources.admin.acts import Act, Key
-from mcp_bridge.sources.admin.pages import open_page, request_for, superuser_request
+from mcp_bridge.sources.admin.pages import log_of, open_page, request_for, superuser_request
 from mcp_bridge.sources.admin.values import column, plain
 
+# As on the page.
+_ENTRIES: Final = 100
 _WORDS: Final = {ADDITION: "added", CHANGE: "changed", DELETION: "deleted"}
 
 
@@ -56,7 +59,7 @@ class History(TypedDict):
 class Find(Act):
     """Find rows: the change list."""
 
-    verb, returns = "find", Found
+    verb, view, returns = "find", "changelist", Found
 
     def __init__(self, admin: ModelAdmin[Any]) -> None:
         super().__init__(admin)
@@ -64,13 +67,13 @@ class Find(Act):
 
     @property
     def description(self) -> str:
-        request = superuser_request(self.admin, "changelist")
+        request = superuser_request()
         names = ", ".join(parameters.columns(self.admin, request)) or "their texts"
         return f"Find {self.several}. The columns are {names}."
 
     def parameters(self) -> Iterator[Any]:
         admin = self.admin
-        request = superuser_request(admin, "changelist")
+        request = superuser_request()
         self._filters = parameters.list_filters(admin)
         if found := admin.get_search_fields(request):
             text = admin.search_help_text or f"Words to find in {', '.join(map(str, found))}."
@@ -127,7 +130,7 @@ class Find(Act):
 class Get(Act):
     """Read a row: the change form."""
 
-    verb, returns = "get", Read
+    verb, view, returns = "get", "change", Read
 
     @property
     def description(self) -> str:
@@ -142,7 +145,7 @@ class Get(Act):
 class HistoryOf(Act):
     """Read what was done to a row in the admin: the history page."""
 
-    verb, returns = "history", History
+    verb, view, returns = "history", "history", History
 
     @property
     def description(self) -> str:
@@ -154,23 +157,17 @@ class HistoryOf(Act):
         yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
 
     def run(self, context: Context, id: Key, page: int = 1) -> History:
-        query = [("p", str(page))]
-        data = open_page(context, self.admin, "history", id, query=query).data("action_list")
-        found = data["action_list"]
-        paginator = getattr(found, "paginator", None)
-        pages = 1 if paginator is None else paginator.num_pages
-        return {
-            "pages": pages,
-            "entries": [_entry(each) for each in found] if page <= pages else [],
-        }
-
-
-def _entry(entry: Any) -> Entry:
-    """Return an entry of a history; packages have others than Django's."""
-    if isinstance(entry, LogEntry):
-        act, text = _WORDS.get(entry.action_flag, ""), entry.get_change_message()
-        return {"time": entry.action_time, "user": str(entry.user), "act": act, "message": text}
-    revision = entry.get("revision", entry) if isinstance(entry, dict) else entry
-    time = getattr(revision, "date_created", None) or getattr(revision, "history_date", None)
-    user = getattr(revision, "user", None) or getattr(revision, "history_user", None)
-    return {"time": time, "user": str(user or ""), "act": "", "message": str(revision)}
+        # The page decides who may read them; some packages render one of their own.
+        open_page(context, self.admin, "history", id).check()
+        found = Paginator(log_of(self.admin, id), _ENTRIES)
+        shown = found.page(page) if page <= found.num_pages else ()
+        entries: list[Entry] = [
+            {
+                "time": each.action_time,
+                "user": str(each.user),
+                "act": _WORDS.get(each.action_flag, ""),
+                "message": each.get_change_message(),
+            }
+            for each in shown
+        ]
+        return {"pages": found.num_pages, "entries": entries}

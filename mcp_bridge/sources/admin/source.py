@@ -113,7 +113,7 @@ class AdminSource(OperationSource[Operation]):
             return []
         models = [each for each in apps.get_models() if self._site.is_registered(each)]
         admins = [self._site.get_model_admin(each) for each in models]
-        request = superuser_request(admins[0], "changelist") if admins else None
+        request = superuser_request()
         return [each for one in admins for each in self._acts_of(one, request)]
 
     def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Operation]:

@@ -34,6 +34,7 @@ urlpatterns += [path("api/", include("djangocms_rest.urls")), path("", include("
 """,
     files={"page.html": "{% load cms_tags sekizai_tags %}{% placeholder 'content' %}"},
     seed="cms/seed.py",
+    compares_admin=True,
     procedures="cms/procedures.py",
     pages=(
         "/api/languages/",

@@ -24,6 +24,7 @@ from django.urls import include
 urlpatterns.append(path("helpdesk/", include("helpdesk.urls")))
 """,
     seed="helpdesk/seed.py",
+    compares_admin=True,
     procedures="helpdesk/procedures.py",
     pages=("/helpdesk/kb/", "/helpdesk/kb/news/", "/helpdesk/help/context/", "/admin/jsi18n/"),
     listed={

@@ -29,6 +29,7 @@ urlpatterns[:0] = [path("api/v2/", api_router.urls), path("api/v3/", api.urls)]
 """,
     apps={"stories": "wagtail/models.py"},
     seed="wagtail/seed.py",
+    compares_admin=True,
     procedures="wagtail/procedures.py",
     pages=(
         "/",
