@@ -385,12 +385,20 @@ class CallSlot:
             request.free()
 
     def free(self) -> None:
-        """Free the slot, once; if requests wait, close the connections of this thread before."""
+        """
+        Free the slot, once; if other calls run, close the connections of this thread before.
+
+        Those that Django keeps (CONN_MAX_AGE) are closed only if requests wait.
+        """
         global _all
         request = self._request
         try:
-            if request is not None and request.others_wait and _get_running_loop() is None:
-                close_connections()
+            if request is not None and _get_running_loop() is None:
+                if request.others_wait:
+                    close_connections()
+                elif _all > 1:
+                    # Django does this once the response is sent, which may be long after.
+                    close_old_connections()
         finally:
             with _lock:
                 _all -= 1

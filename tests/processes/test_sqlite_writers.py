@@ -60,7 +60,7 @@ def calling(server: Server, token: str) -> Callable[..., tuple[Any, float]]:
         params = {"name": name, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         began = time.monotonic()
-        with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as there:
+        with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)) as there:
             there.request("POST", "/mcp", json.dumps(message), headers)
             answer = json.loads(there.getresponse().read())
         return answer.get("result", answer), time.monotonic() - began
