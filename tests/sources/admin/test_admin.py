@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -11,15 +13,20 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
+from django.db import connection
 from django.db.models.deletion import ProtectedError
 from django.http import FileResponse, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.test.utils import CaptureQueriesContext
+from django.urls import path
+from django.utils.translation import override
 
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.serving import route
 from testproject.newsroom.models import Article, Author, Comment, Section
+from tests.sources.admin.browser import Browser
 from tests.sources.admin.world import BACKEND, World, complaint, serve, value
 from tests.support.confirming import FORM
 from tests.support.serving import messages as reported
@@ -586,3 +593,62 @@ def test_models_of_users_and_groups_are_guarded() -> None:
 
     assert all(map(_is_guarded, (User, Group, LogEntry, PendingCall)))
     assert not any(map(_is_guarded, (Article, Author, Comment, Section)))
+
+
+def test_queries_are_at_most_the_pages(world: World) -> None:
+    browser, client = Browser(world.users["root"]), world.client("root")
+    row = world.harbour.pk
+    for tool, arguments, address in (
+        ("find", {}, "/admin/newsroom/article/"),
+        ("get", {"id": row}, f"/admin/newsroom/article/{row}/change/"),
+        ("history", {"id": row}, f"/admin/newsroom/article/{row}/history/"),
+    ):
+        asked = []
+        for act in (
+            partial(browser.client.get, address),
+            partial(value, client, f"newsroom_article_{tool}", **arguments),
+        ):
+            act()
+            with CaptureQueriesContext(connection) as queries:
+                act()
+            found = [each["sql"] for each in queries if 'FROM "newsroom_' in each["sql"]]
+            asked.append(found)
+        assert len(asked[1]) <= len(asked[0]), (tool, asked[1])
+
+
+def test_answers_have_no_html(world: World) -> None:
+    client, row = world.client("root"), world.harbour.pk
+    answers = [
+        client.call_tool(f"newsroom_{model}_{act}", {"id": row, **changes})
+        for model in ("article", "section", "comment", "media", "author")
+        for act, changes in (
+            ("get", {}),
+            ("history", {}),
+            ("change", {}),
+            ("change", {"title": "", "slug": "", "name": ""}),
+            ("delete", {}),
+        )
+    ]
+    answers += [client.call_tool(f"newsroom_{it}_find", {}) for it in ("article", "media")]
+    text = json.dumps(answers)
+    for part in ("<a", "<p", "<ul", "<img", "csrf", "errorlist", "&amp;", "&lt;"):
+        assert part not in text, part
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_views_of_both_kinds_serve_the_acts(settings: Any, asynchronous: bool) -> None:
+    serve(settings)
+    route(settings, path("admin/", admin.site.urls), asynchronous=asynchronous)
+    world = World.make()
+    client, row = world.client("editor"), world.harbour.pk
+    value(client, "newsroom_article_change", id=row, summary="Changed")
+    assert value(client, "newsroom_article_get", id=row)["fields"]["summary"] == "Changed"
+
+
+def test_definitions_do_not_follow_the_language(settings: Any) -> None:
+    serve(settings)
+    world = World.make()
+    known = definition(world, "newsroom_article_change")
+    registry.forget()
+    with override("de"):
+        assert definition(world, "newsroom_article_change") == known
