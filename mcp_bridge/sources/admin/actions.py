@@ -15,9 +15,9 @@ from django.utils import timezone
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.sources.admin import parameters
 from mcp_bridge.sources.admin.acts import Act, Key
 from mcp_bridge.sources.admin.pages import open_page, sign_log
+from mcp_bridge.sources.admin.parameters import MOST_ROWS, id_hint, parameter
 from mcp_bridge.sources.admin.values import plain
 from mcp_bridge.sources.base import LeftOut
 
@@ -49,12 +49,11 @@ class Action(Act):
         code = getattr(inspect.unwrap(self._function), "__code__", None)
         if code is not None and {"render", "TemplateResponse"} & {*code.co_names}:
             raise LeftOut("it answers with a page of its own")
-        key = parameters.key(self.admin.model, "").annotation
-        hint = hints.list_of(key, least=1, most=parameters.MOST_ROWS)
-        text = f"The keys of the {self.several}."
-        yield parameters.parameter("ids", hint, text, inspect.Parameter.empty)
+        hint = hints.list_of(id_hint(self.admin.model), least=1, most=MOST_ROWS)
+        text = f"The ids of the {self.several}."
+        yield parameter("ids", hint, text, inspect.Parameter.empty)
 
-    def run(self, context: Context, ids: Sequence[Key]) -> Any:
+    def run(self, context: Context, /, ids: Sequence[Key]) -> Any:
         rows, since = [row.pk for row in self._rows(context, ids)], timezone.now()
         texts = [("action", self.verb), ("index", "0"), ("select_across", "0")]
         texts += [("_selected_action", str(each)) for each in rows]
@@ -66,7 +65,7 @@ class Action(Act):
             return {"ids": rows, "messages": page.messages}
         return page.result()
 
-    def preview(self, context: Context, ids: Sequence[Key]) -> Mapping[str, Any]:
+    def preview(self, context: Context, /, ids: Sequence[Key]) -> Mapping[str, Any]:
         return {"ids": [plain(each) for each in self._rows(context, ids)]}
 
     def _rows(self, context: Context, ids: Sequence[Key]) -> list[Any]:
@@ -83,6 +82,6 @@ class Action(Act):
         known = {row.pk for row in rows}
         if lost := [text for text, each in wanted.items() if each not in known]:
             raise ToolError(
-                f"/ids: the list has no {self.several} of these keys: {', '.join(lost)}."
+                f"/ids: the list has no {self.several} of these ids: {', '.join(lost)}."
             )
         return rows

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from django.contrib.admin import ModelAdmin
 
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
-from mcp_bridge.sources.admin import parameters
 from mcp_bridge.sources.admin.forms import Form
 from mcp_bridge.sources.admin.pages import open_page, request_for
+from mcp_bridge.sources.admin.parameters import Finders, row_id
 from mcp_bridge.sources.base import LeftOut
 
 # The primary key of a row, as callers send it.
@@ -22,9 +23,9 @@ FORM = "adminform"
 
 
 class Act:
-    """An act of an admin: ``run`` and ``preview`` take the Context and the arguments."""
+    """An act of an admin; ``finders`` are the tools that find rows, by label of their model."""
 
-    # The hints of the act (MCP, ToolAnnotations), and the predicate of the admin for its user.
+    # The hints of the act (MCP, ToolAnnotations).
     hints: Mapping[str, bool] = {"readOnlyHint": True}
     verb = ""
     # The page, as in Django's URL names.
@@ -32,8 +33,8 @@ class Act:
     # Omitted if a result may be a file, which a schema does not describe.
     returns: Any = inspect.Signature.empty
 
-    def __init__(self, admin: ModelAdmin[Any]) -> None:
-        self.admin = admin
+    def __init__(self, admin: ModelAdmin[Any], finders: Finders = MappingProxyType({})) -> None:
+        self.admin, self.finders = admin, finders
         meta = admin.opts
         self.one, self.several = str(meta.verbose_name), str(meta.verbose_name_plural)
 
@@ -53,13 +54,13 @@ class Act:
 
     def parameters(self) -> Iterator[Any]:
         """Yield the parameters."""
-        yield parameters.key(self.admin.model, f"The key of the {self.one}.")
+        yield row_id(self.admin.model, f"The id of the {self.one}.")
 
-    def run(self, context: Context, *args: Any, **values: Any) -> Any:
+    def run(self, context: Context, /, *args: Any, **values: Any) -> Any:
         """Run the act as a user."""
         raise NotImplementedError
 
-    def preview(self, context: Context, *args: Any, **values: Any) -> Mapping[str, Any]:
+    def preview(self, context: Context, /, *args: Any, **values: Any) -> Mapping[str, Any]:
         """Return the arguments as a person reads them who has to confirm the call."""
         return values
 

@@ -45,9 +45,9 @@ class Add(Act):
         return self.admin.has_add_permission(request)
 
     def parameters(self) -> Iterator[Any]:
-        yield from parameters.page_parameters(self.admin, add=True)
+        yield from parameters.page_parameters(self.admin, self.finders, add=True)
 
-    def run(self, context: Context, *args: Any, **values: Any) -> Done:
+    def run(self, context: Context, /, *args: Any, **values: Any) -> Done:
         data = open_page(context, self.admin, "add").data(FORM)
         return self.post(context, Form.of(self.admin, data), values)
 
@@ -83,9 +83,9 @@ class Change(Add):
         yield from Act.parameters(self)
         text = "The version that was read; if the page has changed since, nothing is saved."
         yield parameters.parameter("version", str, text)
-        yield from parameters.page_parameters(self.admin, add=False)
+        yield from parameters.page_parameters(self.admin, self.finders, add=False)
 
-    def run(self, context: Context, id: Key, version: str | None = None, **values: Any) -> Done:
+    def run(self, context: Context, /, id: Key, version: str | None = None, **values: Any) -> Done:
         if version is not None:
             self._lock(id)
         form = self.form(context, id)
@@ -94,7 +94,7 @@ class Change(Add):
         return self.post(context, form, values, id)
 
     def preview(
-        self, context: Context, id: Key, version: str | None = None, **values: Any
+        self, context: Context, /, id: Key, version: str | None = None, **values: Any
     ) -> Mapping[str, Any]:
         form = self.form(context, id)
         # Refused now, and not after a person has decided.
@@ -140,7 +140,7 @@ class Delete(Act):
     def allows(self, request: Any) -> bool:
         return self.admin.has_delete_permission(request)
 
-    def run(self, context: Context, id: Key) -> Deleted:
+    def run(self, context: Context, /, id: Key) -> Deleted:
         data, since = self._page(context, id), timezone.now()
         row = data["object"].pk
         page = open_page(context, self.admin, "delete", id, form=[("post", "yes")])
@@ -149,7 +149,7 @@ class Delete(Act):
         sign_log(page, [row], since)
         return {"id": plain(row), "deleted": _counts(data), "messages": page.messages}
 
-    def preview(self, context: Context, id: Key) -> Mapping[str, Any]:
+    def preview(self, context: Context, /, id: Key) -> Mapping[str, Any]:
         data = self._page(context, id)
         return {"id": id, self.one: str(data["object"]), "deletes": _counts(data)}
 

@@ -214,7 +214,7 @@ class Filled:
             else:
                 by_row[str(key)] = number, row
         for key, each in known.items():
-            self._fill_row(inline, each, *by_row.get(key, (None, {})), name=name)
+            self._fill_row(each, *by_row.get(key, (None, {})), name=name)
         blank = shown[count : formset.total_form_count()]
         template = shown[-1] if inline.has_add_permission else None
         room = max(formset.max_num - count, 0)
@@ -225,11 +225,11 @@ class Filled:
         placed: list[tuple[int | None, Mapping[str, Any]]] = [*new[: len(blank)]]
         placed += [(None, {})] * (len(blank) - len(placed))
         for each, (place, row) in zip(blank, placed, strict=True):
-            self._fill_row(inline, each, place, row, name=name)
+            self._fill_row(each, place, row, name=name)
         rest = new[len(blank) :]
         for index, (number, values) in enumerate(rest, count + len(blank)):
             texts, files = len(self.texts), len(self.files)
-            self._fill_row(inline, template, number, values, name=name, index=index)
+            self._fill_row(template, number, values, name=name, index=index)
             self.texts[texts:] = [(_numbered(it, index), each) for it, each in self.texts[texts:]]
             self.files[files:] = [(_numbered(it, index), each) for it, each in self.files[files:]]
         management = formset.management_form
@@ -241,7 +241,6 @@ class Filled:
 
     def _fill_row(
         self,
-        inline: InlineAdminFormSet,
         shown: Any,
         number: int | None,
         values: Mapping[str, Any],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from django.contrib.admin import ModelAdmin
@@ -13,9 +14,10 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
-from mcp_bridge.sources.admin import parameters
+from mcp_bridge.sources.admin import lists, parameters
 from mcp_bridge.sources.admin.acts import Act, Key
 from mcp_bridge.sources.admin.pages import log_of, open_page, request_for, superuser_request
+from mcp_bridge.sources.admin.parameters import Finders
 from mcp_bridge.sources.admin.values import column, plain
 
 # As on the page.
@@ -61,46 +63,47 @@ class Find(Act):
 
     verb, view, returns = "find", "changelist", Found
 
-    def __init__(self, admin: ModelAdmin[Any]) -> None:
-        super().__init__(admin)
-        self._filters: Mapping[str, parameters.Filter] = {}
+    def __init__(self, admin: ModelAdmin[Any], finders: Finders = MappingProxyType({})) -> None:
+        super().__init__(admin, finders)
+        self._filters: Mapping[str, lists.Filter] = {}
 
     @property
     def description(self) -> str:
         request = superuser_request()
-        names = ", ".join(parameters.columns(self.admin, request)) or "their texts"
+        names = ", ".join(lists.columns(self.admin, request)) or "their texts"
         return f"Find {self.several}. The columns are {names}."
 
     def parameters(self) -> Iterator[Any]:
         admin = self.admin
         request = superuser_request()
-        self._filters = parameters.list_filters(admin)
+        self._filters = lists.list_filters(admin, self.finders)
         if found := admin.get_search_fields(request):
             text = admin.search_help_text or f"Words to find in {', '.join(map(str, found))}."
             yield parameters.parameter("search", str, str(text))
         for name, each in self._filters.items():
             yield parameters.parameter(name, each.hint, each.text)
-        if names := parameters.sortable(admin, request):
+        if names := lists.sortable(admin, request):
             text = "The columns to order by, each with - before it for descending order."
-            yield parameters.parameter("order", parameters.ordering(names), text)
+            yield parameters.parameter("order", lists.ordering(names), text)
         text = f"The number of the page, of {admin.list_per_page} rows."
         yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
 
     def run(
         self,
         context: Context,
+        /,
         page: int = 1,
         search: str | None = None,
         order: Sequence[str] = (),
         **values: Any,
     ) -> Found:
         admin = self.admin
-        query = [*parameters.query_of(self._filters, values)]
+        query = [*lists.query_of(self._filters, values)]
         if search:
             query.append(("q", search))
         if order:
             request = request_for(context, admin, "changelist")
-            numbers = parameters.sortable(admin, request)
+            numbers = lists.sortable(admin, request)
             try:
                 texts = [f"{'-' * (it[0] == '-')}{numbers[it.removeprefix('-')]}" for it in order]
             except KeyError as why:
@@ -113,7 +116,7 @@ class Find(Act):
         if opened.is_redirect:
             raise ToolError("The list does not accept these filters.")
         found = opened.data("cl")["cl"]
-        named = parameters.columns(admin, opened.request)
+        named = lists.columns(admin, opened.request)
         rows = found.result_list if page <= found.paginator.num_pages else []
         return {
             "count": found.result_count,
@@ -136,7 +139,7 @@ class Get(Act):
     def description(self) -> str:
         return f"Get one {self.one}, with everything that its page shows."
 
-    def run(self, context: Context, id: Key) -> dict[str, Any]:
+    def run(self, context: Context, /, id: Key) -> dict[str, Any]:
         form = self.form(context, id)
         row = form.shown.form.instance
         return {"id": plain(row.pk), "text": str(row), **form.values()}
@@ -156,7 +159,7 @@ class HistoryOf(Act):
         text = "The number of the page."
         yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
 
-    def run(self, context: Context, id: Key, page: int = 1) -> History:
+    def run(self, context: Context, /, id: Key, page: int = 1) -> History:
         # The page decides who may read them; some packages render one of their own.
         open_page(context, self.admin, "history", id).check()
         found = Paginator(log_of(self.admin, id), _ENTRIES)

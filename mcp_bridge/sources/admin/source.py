@@ -100,6 +100,7 @@ class AdminSource(OperationSource[Operation]):
         if not isinstance(site, admin.AdminSite):
             raise TypeError(f"its option 'site' is not the dotted path of an AdminSite: {path!r}")
         self._site = site
+        self._finders: dict[str, str] = {}
 
     def no_tools(self) -> tuple[str, str] | None:
         return "no operation is named", "Name some in OPTIONS['operations']: newsroom.article.*"
@@ -114,12 +115,21 @@ class AdminSource(OperationSource[Operation]):
         models = [each for each in apps.get_models() if self._site.is_registered(each)]
         admins = [self._site.get_model_admin(each) for each in models]
         request = superuser_request()
-        return [each for one in admins for each in self._acts_of(one, request)]
+        found = [each for one in admins for each in self._acts_of(one, request)]
+        for each in found if self.lines else ():
+            options = each.verb == "find" and self._chosen(each)
+            if options:
+                self._finders[each.admin.opts.label_lower] = self.name_of(each, options)
+        return found
+
+    def _chosen(self, operation: Operation) -> ToolOptions | None:
+        names = [operation.name, f"{operation.admin.opts.label_lower}.*"]
+        return self.chosen_by(None, names, guarded=operation.is_guarded)
 
     def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Operation]:
         made = partial(Operation, admin=model_admin, is_guarded=_is_guarded(model_admin.model))
         for kind in _ACTS:
-            yield made(verb=kind.verb, act=partial(kind, model_admin))
+            yield made(verb=kind.verb, act=partial(kind, model_admin, self._finders))
         try:
             actions: Mapping[str, Any] = model_admin.get_actions(request)
         except Exception as exception:
@@ -136,8 +146,7 @@ class AdminSource(OperationSource[Operation]):
                 yield made(verb=verb, act=act)
 
     def options_of(self, operation: Operation) -> ToolOptions | None:
-        names = [operation.name, f"{operation.admin.opts.label_lower}.*"]
-        options = self.chosen_by(None, names, guarded=operation.is_guarded)
+        options = self._chosen(operation)
         if options is None and operation.is_guarded:
             raise LeftOut("its model can give rights away")
         if options is not None and operation.is_guarded:

@@ -173,6 +173,30 @@ class TestFields:
         assert [*found] == [("Changed", True), ("New", False)]
         assert Article.objects.get(pk=row).title == "T"
 
+    def test_fields_may_have_any_name(self, settings: Any) -> None:
+        names = ("context", "form", "values", "version", "page", "self_", "action", "index")
+
+        class Own(admin.ModelAdmin):
+            form = type(
+                "Form",
+                (forms.ModelForm,),
+                {name: forms.CharField(required=False) for name in names}
+                | {"Meta": type("Meta", (), {"model": Section, "fields": "__all__"})},
+            )
+
+        world = own_site(settings, (Section, Own))
+        values = {"field_version" if name == "version" else name: "x" for name in names}
+        known = properties(world, "newsroom_section_change").keys()
+        assert {*values, "id", "version"} <= known
+        changes = {"id": world.sport.pk, "name": "Games", **values}
+        value(world.client("root"), "newsroom_section_change", **changes)
+        assert Section.objects.get(pk=world.sport.pk).name == "Games"
+
+    def test_relations_name_the_tool_that_finds_rows(self, world: World) -> None:
+        known = properties(world, "newsroom_article_change")
+        text = "Section. The id of a section, which newsroom_section_find finds."
+        assert known["section"]["description"] == text
+
 
 def _permissions(*codenames: str) -> Any:
     from django.contrib.auth.models import Permission
@@ -294,7 +318,7 @@ class TestActs:
     def test_unknown_rows_of_actions_are_refused(self, world: World) -> None:
         ids = [world.harbour.pk, "abc", 77]
         text = complaint(world.client("root"), "newsroom_article_publish", ids=ids)
-        assert text == "/ids: the list has no articles of these keys: abc, 77."
+        assert text == "/ids: the list has no articles of these ids: abc, 77."
         assert complaint(world.client("root"), "newsroom_article_publish", ids=[]).startswith(
             "/ids"
         )

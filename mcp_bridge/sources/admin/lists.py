@@ -1,0 +1,147 @@
+"""The change lists of an admin: their filters, columns and orders, as arguments and in URLs."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from django.contrib.admin import ModelAdmin, SimpleListFilter, filters
+from django.contrib.admin.utils import get_fields_from_path
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import DateField, DateTimeField
+from pydantic import Field as Described
+
+from mcp_bridge.conf import conf
+from mcp_bridge.features.secrets import names_secret
+from mcp_bridge.schemas.django import hints
+from mcp_bridge.schemas.hints import TypeHint
+from mcp_bridge.sources.admin.forms import argument
+from mcp_bridge.sources.admin.pages import superuser_request
+from mcp_bridge.sources.admin.parameters import DATETIME, Finders, id_hint, id_text
+
+# Names of arguments that are not filters: a filter of the same name gets another.
+RESERVED: Final = frozenset({"search", "order", "page"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """A filter of a list: the parameter of its URL, and the hint and description of its values."""
+
+    parameter: str
+    hint: TypeHint
+    text: str
+
+    def sent(self, value: Any) -> str:
+        """Return a value as the links of the page have it."""
+        is_box = isinstance(value, bool) and not self.parameter.endswith("__isnull")
+        return str(int(value)) if is_box else str(value)
+
+
+def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
+    """
+    Return the filters of a list by the names of their arguments, without those of secrets.
+
+    Raises any exception of the site's own filters.
+    """
+    request = superuser_request()
+    found: dict[str, Filter] = {}
+    own: Any
+    for each in admin.get_list_filter(request):
+        if inspect.isclass(each):
+            simple = each(request, {}, admin.model, admin)
+            if isinstance(simple, SimpleListFilter):
+                choices = [(str(value), label) for value, label in simple.lookup_choices]
+                texts = hints.describe([simple.title], choices)
+                hint = Literal[tuple(value for value, _ in choices)] if choices else str
+                name = str(simple.parameter_name)
+                found[name] = Filter(parameter=name, hint=hint, text=texts or "")
+            continue
+        own = each
+        path, kind = own if isinstance(own, list | tuple) else (own, None)
+        if not names_secret(path, conf.sensitive_names):
+            found |= _of_field(path, get_fields_from_path(admin.model, path)[-1], kind, finders)
+    if admin.date_hierarchy:
+        for part, most in (("year", 9999), ("month", 12), ("day", 31)):
+            name, hint = f"{admin.date_hierarchy}__{part}", Annotated[int, Described(ge=1, le=most)]
+            found[name] = Filter(parameter=name, hint=hint, text=f"The {part}.")
+    return {argument(name, RESERVED): each for name, each in found.items()}
+
+
+def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, Filter]:
+    """Return the filters of a field, as Django's filter of that field names them."""
+    label = str(getattr(field, "verbose_name", path))
+    if kind is not None and issubclass(kind, filters.EmptyFieldListFilter):
+        name = f"{path}__isempty"
+        return {name: Filter(parameter=name, hint=bool, text=f"Whether {label} is empty.")}
+    made: dict[str, tuple[str, TypeHint, str]] = {}
+    if field.remote_field is not None:
+        target = field.target_field if hasattr(field, "target_field") else field.model._meta.pk
+        text = id_text(field.related_model, finders)
+        made[path] = f"{path}__{target.name}__exact", id_hint(field.related_model), text
+    elif field.get_internal_type() == "BooleanField":
+        made[path] = f"{path}__exact", bool, label
+    elif field.flatchoices:
+        choices = [each for each in field.flatchoices if each[0] not in ("", None)]
+        text = hints.describe([label], choices) or ""
+        made[path] = f"{path}__exact", Literal[tuple(value for value, _ in choices)], text
+    elif isinstance(field, DateField):
+        hint = DATETIME if isinstance(field, DateTimeField) else datetime.date
+        made[f"{path}__gte"] = f"{path}__gte", hint, f"{label}: the first."
+        made[f"{path}__lt"] = f"{path}__lt", hint, f"{label}: the end, excluded."
+    else:
+        made[path] = path, str, label
+    if field.null and (field.remote_field is not None or isinstance(field, DateField)):
+        made[f"{path}__isnull"] = f"{path}__isnull", bool, f"Whether there is no {label}."
+    return {
+        name: Filter(parameter=known, hint=hint, text=text)
+        for name, (known, hint, text) in made.items()
+    }
+
+
+def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
+    """Return the columns of a list by name, without secrets; the text of a row is none of them."""
+    named = {
+        getattr(each, "__name__", str(each)): each
+        for each in admin.get_list_display(request)
+        if each != "__str__"
+    }
+    return {name: it for name, it in named.items() if not names_secret(name, conf.sensitive_names)}
+
+
+def sortable(admin: ModelAdmin[Any], request: Any) -> dict[str, int]:
+    """Return the columns by which a list can be ordered, with their numbers in the URL."""
+    display = [*admin.get_list_display(request)]
+    offset = 1 if admin.get_actions(request) else 0
+    allowed = admin.get_sortable_by(request)
+    return {
+        getattr(each, "__name__", str(each)): number
+        for number, each in enumerate(display, offset)
+        if each in allowed and _has_order(admin, each)
+    }
+
+
+def _has_order(admin: ModelAdmin[Any], name: Any) -> bool:
+    """Return whether a column is a field, or has an ``admin_order_field``."""
+    try:
+        admin.opts.get_field(name)
+        return True
+    except FieldDoesNotExist:
+        found = name if callable(name) else getattr(admin, name, None)
+        found = found or getattr(admin.model, name, None)
+        return hasattr(getattr(found, "fget", found), "admin_order_field")
+
+
+def ordering(names: Iterable[str]) -> TypeHint:
+    """Return the hint of the columns to order by, each also with "-" before it."""
+    every = [each for name in names for each in (name, f"-{name}")]
+    return list[Literal[tuple(every)]]  # type: ignore[misc]
+
+
+def query_of(filters: Mapping[str, Filter], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the query string of a list with filters."""
+    for name, each in filters.items():
+        if values.get(name) is not None:
+            yield each.parameter, each.sent(values[name])
