@@ -29,7 +29,13 @@ from mcp_bridge.features import Context
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.text import cut, printable
 from mcp_bridge.sources.admin.values import text_of
-from mcp_bridge.sources.in_process.calls import InProcessRequest, body_of, resolved, unhandled
+from mcp_bridge.sources.in_process.calls import (
+    InProcessRequest,
+    ViewFailed,
+    body_of,
+    resolved,
+    unhandled,
+)
 from mcp_bridge.sources.operations.answers import Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 from mcp_bridge.sources.operations.read import Operation
@@ -129,6 +135,8 @@ def open_page(
             raise Http404
         with unhandled(request):
             response = match.func(request, *match.args, **match.kwargs)
+        if response.status_code >= 500:
+            raise ViewFailed(f"The view answered with status {response.status_code}.")
     except PermissionDenied:
         raise ToolError("The admin does not permit this to the user of this call.") from None
     except SuspiciousOperation:
