@@ -293,6 +293,12 @@ def test_missing_capability_is_named(names: list[str], legacy: str | None, sente
     assert MissingRequiredClientCapabilityError(*names, legacy=legacy).message == sentence
 
 
+def test_legacy_client_that_could_be_asked_is_told_why_not() -> None:
+    error = MissingRequiredClientCapabilityError("elicitation", legacy="2025-11-25", asked=True)
+    why = "which this client did not declare in initialize."
+    assert error.message == f"This tool asks its user (elicitation), {why}"
+
+
 def test_requested_version_is_repeated_to_its_64th_character() -> None:
     error: Any = UnsupportedProtocolVersionError("x" * 65)
     assert (error.data["requested"], error.message) == ("x" * 64, UNSUPPORTED)
