@@ -26,7 +26,9 @@ def main() -> None:
         call_command("seed_newsroom", verbosity=0)
     ToolSetting.objects.update_or_create(name="switched_off", defaults={"enabled": False})
     users = get_user_model().objects
-    caller, gone, other = (users.create_user(name) for name in ("caller", "gone", "other"))
+    names = ("caller", "gone", "other")
+    # Staff of the newsroom, whose admin is served, too.
+    caller, gone, other = (users.create_user(name, is_staff=is_newsroom) for name in names)
     if is_newsroom:
         for each in (caller, other):
             each.user_permissions.set(Permission.objects.filter(content_type__app_label="newsroom"))

@@ -74,7 +74,8 @@ class Action(Act):
         wanted: dict[str, Any] = {}
         for each in ids:
             try:
-                wanted[str(each)] = self.admin.opts.pk.to_python(each)
+                # Databases refuse integers beyond the field's range.
+                wanted[str(each)] = self.admin.opts.pk.clean(each, None)
             except ValidationError:
                 wanted[str(each)] = None
         keys = [each for each in wanted.values() if each is not None]

@@ -316,9 +316,9 @@ class TestActs:
         assert text == "These would be deleted too, which the user may not: comment."
 
     def test_unknown_rows_of_actions_are_refused(self, world: World) -> None:
-        ids = [world.harbour.pk, "abc", 77]
+        ids = [world.harbour.pk, "abc", 77, 2**70]
         text = complaint(world.client("root"), "newsroom_article_publish", ids=ids)
-        assert text == "/ids: the list has no articles of these ids: abc, 77."
+        assert text == "/ids: the list has no articles of these ids: abc, 77, 1180591620717411303424."
         assert complaint(world.client("root"), "newsroom_article_publish", ids=[]).startswith(
             "/ids"
         )
