@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import connections, router
 from django.utils import timezone
 from pydantic import BaseModel
@@ -114,7 +115,7 @@ class Change(Add):
             rows = model._base_manager.using(using).select_for_update()
             try:
                 rows.filter(pk=row).first()
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, ValidationError):
                 # No row has such a key, which the page says.
                 return
 
