@@ -73,6 +73,9 @@ def test_every_result_matches_its_schema(admin: Any) -> None:
     structured = {name for name, each in definitions.items() if "outputSchema" in each}
     assert structured <= calls().keys()
     for name, arguments in calls().items():
+        if name == "newsroom_article_change":
+            read = admin.call_tool("newsroom_article_get", {"id": arguments["id"]})
+            arguments["version"] = read["structuredContent"]["version"]
         result = admin.call_tool(name, arguments)
         # The agency is out of order.
         assert result["isError"] is (name == "wire_import"), result["content"]

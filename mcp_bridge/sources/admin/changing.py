@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -55,9 +55,9 @@ class Add(Act):
     def post(self, context: Context, form: Form, values: Mapping[str, Any], *row: Key) -> Done:
         """Post a form with a caller's values. Raises InvalidArguments if it is not saved."""
         filled, since = Filled(form, rows_of(values)), timezone.now()
-        # The page that follows then names the row.
-        texts = [*filled.texts, ("_continue", "1")]
         view = "change" if row else "add"
+        # The page that follows an addition then names the row.
+        texts = filled.texts if row else [*filled.texts, ("_continue", "1")]
         page = open_page(context, self.admin, view, *row, form=texts, files=filled.files)
         if not page.is_redirect:
             raise filled.refusal(page.data(FORM))
@@ -90,8 +90,7 @@ class Change(Add):
         if version is not None:
             self._lock(id)
         form = self.form(context, id)
-        if version is not None and (changed := form.changed_since(version)):
-            raise ToolError(self._stale(form, changed))
+        self._check_version(form, version)
         return self.post(context, form, values, id)
 
     def preview(
@@ -99,10 +98,16 @@ class Change(Add):
     ) -> Mapping[str, Any]:
         form = self.form(context, id)
         # Refused now, and not after a person has decided.
+        if version is None:
+            raise ToolError("/version: is required, so that nothing but the values shown changes.")
+        self._check_version(form, version)
         Filled(form, rows_of(values))
         shown, row = form.values()["fields"], form.shown.form.instance
         differences = {
-            name: {"from": _named_in(each, shown.get(name)), "to": each}
+            name: {
+                "from": form.with_texts(name, _named_in(each, shown.get(name))),
+                "to": form.with_texts(name, each),
+            }
             for name, each in rows_of(values).items()
         }
         return {"id": row.pk, self.one: str(row), **differences}
@@ -119,13 +124,16 @@ class Change(Add):
                 # No row has such a key, which the page says.
                 return
 
-    def _stale(self, form: Form, changed: Sequence[str]) -> str:
+    def _check_version(self, form: Form, version: str | None) -> None:
+        """Raise ToolError if the page has changed since a version."""
+        if version is None or not (changed := form.changed_since(version)):
+            return
         row = form.shown.form.instance
         told = f"Nothing was saved: {row} has changed since this version, in {', '.join(changed)}."
         if last := log_of(self.admin, row.pk).last():
             time = timezone.localtime(last.action_time).isoformat(timespec="seconds")
             told += f" Last, {last.user} did this at {time}: {last.get_change_message()}"
-        return f"{told} Read it again, and decide on its present values."
+        raise ToolError(f"{told} Read it again, and decide on its present values.")
 
 
 class Delete(Act):

@@ -119,6 +119,17 @@ class Form:
         read_only = self.shown.read_only_values(self.admin)
         return {"version": self.version, "fields": fields, "read_only": read_only}
 
+    def with_texts(self, name: str, value: Any) -> Any:
+        """Return the value of an argument, with the texts of rows that it refers to."""
+        bound = next((it for it in self.shown.settable.values() if argument(it.name) == name), None)
+        rows = getattr(bound and bound.field, "queryset", None)
+        if rows is None or value in (None, []):
+            return value
+        keys = value if isinstance(value, list) else [value]
+        lookup = f"{bound.field.to_field_name or 'pk'}__in"  # type: ignore[union-attr]
+        found = [plain(row) for row in rows.filter(**{lookup: keys})]
+        return found if isinstance(value, list) else next(iter(found), value)
+
     @property
     def _parts(self) -> dict[str, object]:
         """The parts of the page that may change, by name; computed values may differ each time."""
@@ -144,11 +155,12 @@ class Form:
         return base64.urlsafe_b64encode(b"".join(each[:_DIGEST] for each in digests)).decode()
 
     def changed_since(self, version: str) -> list[str]:
-        """Return the names of the parts that differ from a version."""
+        """Return the names of the parts that differ from a version. Raises InvalidArguments."""
         size, now = _DIGEST * 4 // 3, self.version
+        if len(version) != len(now):
+            raise InvalidArguments([_error(("version",), "is not a version of this row; read it")])
         pairs = zip(range(0, len(now), size), self._parts, strict=True)
-        names = [name for at, name in pairs if now[at : at + size] != version[at : at + size]]
-        return names if len(version) == len(now) else [*self._parts]
+        return [name for at, name in pairs if now[at : at + size] != version[at : at + size]]
 
 
 @dataclass(eq=False)
@@ -257,8 +269,10 @@ class Filled:
         for bound in shown.hidden_keys:
             self.texts += sent(bound)
         if values.get("DELETE"):
-            if "DELETE" not in shown.form.fields or values.get("id") is None:
-                self._refuse((*place, "DELETE"), "cannot be deleted; leave DELETE out")
+            if values.get("id") is None:
+                self._refuse((*place, "DELETE"), "needs the id of a row")
+            elif "DELETE" not in shown.form.fields:
+                self._refuse((*place, "DELETE"), "is not permitted to the user of this call")
             self.texts.append((shown.form.add_prefix("DELETE"), "on"))
 
     def refusal(self, answered: Mapping[str, Any]) -> InvalidArguments:

@@ -66,7 +66,8 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
     if admin.date_hierarchy:
         for part, most in (("year", 9999), ("month", 12), ("day", 31)):
             name, hint = f"{admin.date_hierarchy}__{part}", Annotated[int, Described(ge=1, le=most)]
-            found[name] = Filter(parameter=name, hint=hint, text=f"The {part}.")
+            text = f"The {part}; the larger parts of the date are needed, too."
+            found[name] = Filter(parameter=name, hint=hint, text=text)
     return {argument(name, RESERVED): each for name, each in found.items()}
 
 
@@ -80,7 +81,7 @@ def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, F
     if field.remote_field is not None:
         target = field.target_field if hasattr(field, "target_field") else field.model._meta.pk
         text = id_text(field.related_model, finders)
-        made[path] = f"{path}__{target.name}__exact", id_hint(field.related_model), text
+        made[path] = f"{path}__{target.name}__exact", _strict(id_hint(field.related_model)), text
     elif field.get_internal_type() == "BooleanField":
         made[path] = f"{path}__exact", bool, label
     elif field.flatchoices:
@@ -99,6 +100,11 @@ def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, F
         name: Filter(parameter=known, hint=hint, text=text)
         for name, (known, hint, text) in made.items()
     }
+
+
+def _strict(hint: TypeHint) -> TypeHint:
+    """Return the hint of an id that a list filters by: a text that is no number is an error."""
+    return int if hint == int | str else hint
 
 
 def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:

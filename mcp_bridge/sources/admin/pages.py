@@ -175,6 +175,10 @@ def request_for(
 def superuser_request(*, is_superuser: bool = True) -> InProcessRequest:
     """Return a request of a superuser, or of staff without permissions, who is not in the table."""
     user = get_user_model()(is_active=True, is_staff=True, is_superuser=is_superuser)
+    if not is_superuser:
+        # Backends would look for the permissions of a row.
+        names = ("has_perm", "has_perms", "has_module_perms")
+        vars(user).update(dict.fromkeys(names, lambda *_, **__: False))
     return InProcessRequest(Context(user=user), "GET", "/")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from django import forms
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import flatten_fieldsets
+from django.utils.translation import gettext
 from pydantic import AfterValidator
 from pydantic import Field as Described
 
@@ -28,6 +29,8 @@ from mcp_bridge.sources.base import LeftOut
 Finders: TypeAlias = Mapping[str, str]
 # The most rows of an inline, and of an action.
 MOST_ROWS: Final = 100
+# Django's help text of lists in which several options can be selected.
+_MOUSE: Final = "Hold down “Control”, or “Command” on a Mac, to select more than one."
 _OR_CHANGE: Final = {True: "", False: ", or by id to change or delete; others stay"}
 DATETIME: Final = Annotated[datetime.datetime, AfterValidator(in_site_time)]
 
@@ -56,7 +59,7 @@ def id_hint(model: Any) -> TypeHint:
 def id_text(model: Any, finders: Finders) -> str:
     """Return the description of an id, with the tool that finds the rows, if there is one."""
     finder = finders.get(model._meta.label_lower, "")
-    return f"The id of a {model._meta.verbose_name}{finder and f', which {finder} finds'}."
+    return f"The id of the {model._meta.verbose_name}{finder and f', which {finder} finds'}."
 
 
 def page_parameters(admin: ModelAdmin[Any], finders: Finders, *, add: bool) -> Iterator[Any]:
@@ -146,7 +149,8 @@ def _fields(
         hint, options = _declared(type(form), name, field)
         if hint is None:
             continue
-        text = options["description"] or ""
+        # What the page tells a person who holds a mouse.
+        text = (options["description"] or "").replace(str(gettext(_MOUSE)), "").strip()
         if (rows := getattr(field, "queryset", None)) is not None:
             text = f"{text} {id_text(rows.model, finders)}".lstrip()
         is_required = add and field.required and not has_initial

@@ -84,7 +84,11 @@ class AdminSource(OperationSource[Operation]):
     }
     lines_in = "operations"
     not_served = "E082", _LEFT_OUT, "Change the ModelAdmin, or remove it from the operations."
-    unused = "W087", "Name operations as manage.py mcp_tools does: app.model.act."
+    unused = (
+        "W087",
+        "Names are in lower case, such as newsroom.article.find, and * matches any text. The model "
+        "must be registered in the admin, and its app in INSTALLED_APPS.",
+    )
     kept_out = (
         "W088",
         "Rights, sessions and tokens are left out of *. To let models change them, name the model: "

@@ -163,3 +163,27 @@ def complaint(client: CheckedClient, tool: str, /, **arguments: Any) -> str:
     result = client.call_tool(tool, arguments)
     assert result.get("isError"), result
     return text_of(result)
+
+
+def serve_site(settings: Any, site: admin.AdminSite, **options: Any) -> None:
+    """Serve the acts of another AdminSite."""
+    globals()["SITE"] = site
+    serve(settings, site, site=f"{__name__}.SITE", **options)
+
+
+def own_site(settings: Any, *admins: tuple[Any, Any], **options: Any) -> World:
+    """Serve an admin of these ModelAdmin classes as tools."""
+    site = admin.AdminSite()
+    for model, kind in admins:
+        site.register(model, kind)
+    serve_site(settings, site, **options)
+    return World.make()
+
+
+def definition(world: World, name: str) -> dict[str, Any]:
+    return next(each for each in world.client("root").list_tools() if each["name"] == name)
+
+
+def properties(world: World, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = definition(world, name)["inputSchema"]["properties"]
+    return found
