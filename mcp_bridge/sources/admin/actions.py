@@ -46,6 +46,8 @@ class Action(Act):
         return is_open and self.verb in self.admin.get_actions(request)
 
     def parameters(self) -> Iterator[Any]:
+        if self.admin.action_form.base_fields.keys() - {"action", "select_across"}:
+            raise LeftOut("the form of the list's actions has further fields")
         code = getattr(inspect.unwrap(self._function), "__code__", None)
         if code is not None and {"render", "TemplateResponse"} & {*code.co_names}:
             raise LeftOut("it answers with a page of its own")

@@ -18,6 +18,13 @@ from mcp_bridge.sources.base import LeftOut
 
 # The primary key of a row, as callers send it.
 Key: TypeAlias = int | str
+
+
+def as_key(value: object) -> Key:
+    """Return a primary key as callers receive it."""
+    return value if isinstance(value, int) else str(value)
+
+
 # The context of the pages with a form.
 FORM = "adminform"
 

@@ -15,19 +15,19 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.sources.admin import parameters
-from mcp_bridge.sources.admin.acts import FORM, Act, Key
+from mcp_bridge.sources.admin.acts import FORM, Act, Key, as_key
 from mcp_bridge.sources.admin.forms import Filled, Form
 from mcp_bridge.sources.admin.pages import Message, log_of, open_page, sign_log
-from mcp_bridge.sources.admin.values import plain, text_of
+from mcp_bridge.sources.admin.values import text_of
 
 
 class Done(TypedDict):
-    id: Any
+    id: Key | None
     messages: list[Message]
 
 
 class Deleted(TypedDict):
-    id: Any
+    id: Key
     deleted: dict[str, int]
     messages: list[Message]
 
@@ -52,6 +52,13 @@ class Add(Act):
         data = open_page(context, self.admin, "add").data(FORM)
         return self.post(context, Form.of(self.admin, data), values)
 
+    def preview(self, context: Context, /, *args: Any, **values: Any) -> Mapping[str, Any]:
+        form = Form.of(self.admin, open_page(context, self.admin, "add").data(FORM))
+        given = rows_of(values)
+        # Refused now, and not after a person has decided.
+        Filled(form, given)
+        return {name: form.with_texts(name, each) for name, each in given.items()}
+
     def post(self, context: Context, form: Form, values: Mapping[str, Any], *row: Key) -> Done:
         """Post a form with a caller's values. Raises InvalidArguments if it is not saved."""
         filled, since = Filled(form, rows_of(values)), timezone.now()
@@ -61,10 +68,11 @@ class Add(Act):
         page = open_page(context, self.admin, view, *row, form=texts, files=filled.files)
         if not page.is_redirect:
             raise filled.refusal(page.data(FORM))
-        saved: Any = form.shown.form.instance.pk if row else page.added
+        page.check_saved()
+        saved = form.shown.form.instance.pk if row else page.added
         if saved is not None:
             sign_log(page, [saved], since)
-        return {"id": plain(saved), "messages": page.messages}
+        return {"id": saved and as_key(saved), "messages": page.messages}
 
 
 class Change(Add):
@@ -105,7 +113,9 @@ class Change(Add):
         shown, row = form.values()["fields"], form.shown.form.instance
         differences = {
             name: {
-                "from": form.with_texts(name, _named_in(each, shown.get(name))),
+                "from": _named_in(each, shown[name])
+                if name in form.inlines
+                else form.with_texts(name, shown.get(name)),
                 "to": form.with_texts(name, each),
             }
             for name, each in rows_of(values).items()
@@ -131,7 +141,9 @@ class Change(Add):
         row = form.shown.form.instance
         told = f"Nothing was saved: {row} has changed since this version, in {', '.join(changed)}."
         if last := log_of(self.admin, row.pk).last():
-            time = timezone.localtime(last.action_time).isoformat(timespec="seconds")
+            at = last.action_time
+            at = timezone.localtime(at) if timezone.is_aware(at) else at
+            time = at.isoformat(timespec="seconds")
             told += f" Last, {last.user} did this at {time}: {last.get_change_message()}"
         raise ToolError(f"{told} Read it again, and decide on its present values.")
 
@@ -155,8 +167,9 @@ class Delete(Act):
         page = open_page(context, self.admin, "delete", id, form=[("post", "yes")])
         if not page.is_redirect:
             raise ToolError("The admin did not delete it, and did not say why.")
+        page.check_saved()
         sign_log(page, [row], since)
-        return {"id": plain(row), "deleted": _counts(data), "messages": page.messages}
+        return {"id": as_key(row), "deleted": _counts(data), "messages": page.messages}
 
     def preview(self, context: Context, /, id: Key) -> Mapping[str, Any]:
         data = self._page(context, id)
@@ -179,15 +192,10 @@ def _counts(data: Mapping[str, Any]) -> dict[str, int]:
     return {text_of(name): count for name, count in data["model_count"]}
 
 
-def _named_in(given: Any, present: Any) -> Any:
-    """Return a present value; of an inline, the rows that are given by their keys."""
-    if not (
-        isinstance(given, list)
-        and all(isinstance(each, dict) for each in [*given, *(present or ())])
-    ):
-        return present
-    keys = {str(each.get("id")) for each in given}
-    return [each for each in present if str(each.get("id")) in keys]
+def _named_in(given: list[Any] | None, present: list[Any]) -> list[Any]:
+    """Return the present rows of an inline that are given by their ids."""
+    keys = {str(each.get("id")) for each in given or ()}
+    return [each for each in present if str(each["id"]) in keys]
 
 
 def rows_of(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,9 @@ def changed(bound: BoundField, value: Any) -> Iterator[tuple[str, str]]:
     widget = inner(field.widget)
     if isinstance(widget, forms.ClearableFileInput) and value is None:
         yield widget.clear_checkbox_name(name), "on"
+    elif value is None and isinstance(widget, forms.Select):
+        # Never the first option, which a browser would send.
+        yield name, ""
     elif not isinstance(widget, forms.FileInput):
         yield from controls(widget, name, field.prepare_value(value))
     if field.show_hidden_initial:
@@ -98,9 +101,13 @@ def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, "" if "" in values else "".join(values[:1])
 
 
+def is_shown(name: str, field: forms.Field | None, sensitive: Any) -> bool:
+    """Return whether a caller may see a value: its name is no secret's, and no widget hides it."""
+    widget = field and inner(field.widget)
+    hides = widget and (widget.is_hidden or getattr(widget, "read_only", False))
+    return not (hides or isinstance(widget, forms.PasswordInput) or names_secret(name, sensitive))
+
+
 def is_settable(name: str, field: forms.Field, sensitive: Any) -> bool:
-    """Return whether a caller may see and set a field: it is no secret, and its widget shows it."""
-    widget = inner(field.widget)
-    hides = widget.is_hidden or getattr(widget, "read_only", False)
-    is_secret = isinstance(widget, forms.PasswordInput) or names_secret(name, sensitive)
-    return not (field.disabled or hides or is_secret)
+    """Return whether a caller may see and set a field."""
+    return not field.disabled and is_shown(name, field, sensitive)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, Final
 
 from django.contrib.admin.helpers import AdminForm, InlineAdminFormSet
 from django.core.files.uploadedfile import UploadedFile
 from django.forms.boundfield import BoundField
 from django.forms.utils import ErrorDict
+from django.utils.crypto import salted_hmac
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
-from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol.text import pointer
-from mcp_bridge.sources.admin.controls import changed, is_settable, sent
+from mcp_bridge.sources.admin.controls import changed, is_settable, is_shown, sent
 from mcp_bridge.sources.admin.values import column, plain, text_of
 
 # Names of arguments that are not fields: a field of the same name gets another.
@@ -26,6 +25,7 @@ RESERVED: Final = frozenset({"id", "version"})
 _OF_ROWS: Final = frozenset({"id", "DELETE"})
 # The bytes of a part's digest, in a whole number of characters of base64.
 _DIGEST: Final = 3
+_SALT: Final = "mcp_bridge.sources.admin.version"
 Place = tuple[str | int, ...]
 
 
@@ -66,7 +66,7 @@ class Shown:
         return {
             name: column(each, self.form.instance, admin)
             for name, each in named.items()
-            if not names_secret(str(name), conf.sensitive_names)
+            if is_shown(str(name), self.form.fields.get(name), conf.sensitive_names)
         }
 
     @property
@@ -149,9 +149,8 @@ class Form:
     @property
     def version(self) -> str:
         """A digest of what the page shows, part by part."""
-        digests = (
-            sha256(repr(each).encode("utf-8", "replace")).digest() for each in self._parts.values()
-        )
+        # Keyed, since a hidden field may have a short secret.
+        digests = (salted_hmac(_SALT, repr(each)).digest() for each in self._parts.values())
         return base64.urlsafe_b64encode(b"".join(each[:_DIGEST] for each in digests)).decode()
 
     def changed_since(self, version: str) -> list[str]:

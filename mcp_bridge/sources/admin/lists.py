@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from django.contrib.admin import ModelAdmin, SimpleListFilter, filters
 from django.contrib.admin.utils import get_fields_from_path
 from django.core.exceptions import FieldDoesNotExist
+from django.db import connections, router
 from django.db.models import DateField, DateTimeField
 from pydantic import Field as Described
 
@@ -51,9 +52,11 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
     own: Any
     for each in admin.get_list_filter(request):
         if inspect.isclass(each):
-            simple = each(request, {}, admin.model, admin)
+            simple, asks = _made(each, request, admin)
             if isinstance(simple, SimpleListFilter):
-                choices = [(str(value), label) for value, label in simple.lookup_choices]
+                known = [(value, label) for value, label in simple.lookup_choices]
+                # Choices that are rows may be added later.
+                choices = [] if asks else [(str(v), label) for v, label in known if v is not None]
                 texts = hints.describe([simple.title], choices)
                 hint = Literal[tuple(value for value, _ in choices)] if choices else str
                 name = str(simple.parameter_name)
@@ -69,6 +72,19 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
             text = f"The {part}; the larger parts of the date are needed, too."
             found[name] = Filter(parameter=name, hint=hint, text=text)
     return {argument(name, RESERVED): each for name, each in found.items()}
+
+
+def _made(kind: Any, request: Any, admin: ModelAdmin[Any]) -> tuple[object, bool]:
+    """Return a filter of the site, and whether it queries the database for its choices."""
+    asked = False
+
+    def note(execute: Any, *given: Any) -> Any:
+        nonlocal asked
+        asked = True
+        return execute(*given)
+
+    with connections[router.db_for_read(admin.model)].execute_wrapper(note):
+        return kind(request, {}, admin.model, admin), asked
 
 
 def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, Filter]:
@@ -107,6 +123,12 @@ def _strict(hint: TypeHint) -> TypeHint:
     return int if hint == int | str else hint
 
 
+def search_fields(admin: ModelAdmin[Any], request: Any) -> list[str]:
+    """Return the fields of a list's search; none if it could be used to guess a secret."""
+    found = [str(each) for each in admin.get_search_fields(request)]
+    return [] if any(names_secret(each, conf.sensitive_names) for each in found) else found
+
+
 def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
     """Return the columns of a list by name, without secrets; the text of a row is none of them."""
     named = {
@@ -121,11 +143,11 @@ def sortable(admin: ModelAdmin[Any], request: Any) -> dict[str, int]:
     """Return the columns by which a list can be ordered, with their numbers in the URL."""
     display = [*admin.get_list_display(request)]
     offset = 1 if admin.get_actions(request) else 0
-    allowed = admin.get_sortable_by(request)
+    allowed, sensitive = admin.get_sortable_by(request), conf.sensitive_names
     return {
         getattr(each, "__name__", str(each)): number
         for number, each in enumerate(display, offset)
-        if each in allowed and _has_order(admin, each)
+        if each in allowed and _has_order(admin, each) and not names_secret(str(each), sensitive)
     }
 
 

@@ -88,6 +88,12 @@ class Page:
             told = " ".join(each["text"] for each in self.messages)
             raise ToolError(told or "The admin redirects to another page, without data.")
 
+    def check_saved(self) -> None:
+        """Raise ToolError if the view redirects since the row is gone, and not after saving."""
+        is_index = self.response.headers["Location"].partition("?")[0] == _path(self.admin, "index")
+        if is_index and {each["level"] for each in self.messages} == {"warning"}:
+            self.check()
+
     def result(self) -> CallToolResult:
         """Return the response itself, such as a file. Raises ToolError for an HTML page."""
         headers = {name.lower(): value for name, value in self.response.headers.items()}
@@ -103,7 +109,7 @@ class Page:
     @property
     def added(self) -> Any:
         """The primary key of the added row, to whose change page the view redirects, or None."""
-        path = self.response.headers["Location"].partition("?")[0]
+        path = percent_decoded(self.response.headers["Location"].partition("?")[0])
         try:
             match = resolve("/" + path.removeprefix(get_script_prefix()))
         except Http404:
@@ -214,9 +220,10 @@ def sign_log(page: Page, rows: Sequence[object], since: datetime) -> None:
 
 def _signed(message: str, client: str) -> str:
     """Return the message of a log entry (Django, ``LogEntry.change_message``) with the client."""
-    if not message.startswith("["):
+    try:
+        parts = json.loads(message)
+    except ValueError:
         return f"{message} (by {client})".lstrip()
-    parts = json.loads(message)
     if parts:
         # Django's page shows these as "Added by “…”." and "Changed by ….".
         is_new = parts[0].get("added") == {}

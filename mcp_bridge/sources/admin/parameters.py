@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from django import forms
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import flatten_fieldsets
+from django.utils.html import strip_tags
 from django.utils.translation import gettext
 from pydantic import AfterValidator
 from pydantic import Field as Described
@@ -32,6 +33,9 @@ MOST_ROWS: Final = 100
 # Django's help text of lists in which several options can be selected.
 _MOUSE: Final = "Hold down “Control”, or “Command” on a Mac, to select more than one."
 _OR_CHANGE: Final = {True: "", False: ", or by id to change or delete; others stay"}
+# Clients want a type for each value.
+_NO_LIST: TypeAlias = dict[str, Any] | str | int | float | bool | None
+_JSON: TypeAlias = _NO_LIST | list[_NO_LIST | list[_NO_LIST]]
 DATETIME: Final = Annotated[datetime.datetime, AfterValidator(in_site_time)]
 
 
@@ -56,10 +60,10 @@ def id_hint(model: Any) -> TypeHint:
     return int | str if hint is int else str
 
 
-def id_text(model: Any, finders: Finders) -> str:
+def id_text(model: Any, finders: Finders, name: str = "id") -> str:
     """Return the description of an id, with the tool that finds the rows, if there is one."""
     finder = finders.get(model._meta.label_lower, "")
-    return f"The id of the {model._meta.verbose_name}{finder and f', which {finder} finds'}."
+    return f"The {name} of the {model._meta.verbose_name}{finder and f', which {finder} finds'}."
 
 
 def page_parameters(admin: ModelAdmin[Any], finders: Finders, *, add: bool) -> Iterator[Any]:
@@ -150,9 +154,9 @@ def _fields(
         if hint is None:
             continue
         # What the page tells a person who holds a mouse.
-        text = (options["description"] or "").replace(str(gettext(_MOUSE)), "").strip()
+        text = strip_tags(options["description"] or "").replace(str(gettext(_MOUSE)), "").strip()
         if (rows := getattr(field, "queryset", None)) is not None:
-            text = f"{text} {id_text(rows.model, finders)}".lstrip()
+            text = f"{text} {id_text(rows.model, finders, field.to_field_name or 'id')}".lstrip()
         is_required = add and field.required and not has_initial
         found[name] = hint, text, is_required
     return found
@@ -164,6 +168,8 @@ def _declared(kind: Any, name: str, field: Any) -> tuple[TypeHint, dict[str, Any
         texts = field.label, field.help_text
         hint = DATETIME if field.required else DATETIME | None
         return hint, {"description": hints.describe(texts)}
+    if isinstance(field, forms.JSONField):
+        return _JSON, {"description": hints.describe([field.label, field.help_text])}
     try:
         return declared(kind, name, field)
     except TypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -15,10 +16,10 @@ from typing_extensions import TypedDict
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.sources.admin import lists, parameters
-from mcp_bridge.sources.admin.acts import Act, Key
+from mcp_bridge.sources.admin.acts import Act, Key, as_key
 from mcp_bridge.sources.admin.pages import log_of, open_page, request_for, superuser_request
 from mcp_bridge.sources.admin.parameters import Finders
-from mcp_bridge.sources.admin.values import column, plain
+from mcp_bridge.sources.admin.values import column, text_of
 
 # As on the page.
 _ENTRIES: Final = 100
@@ -26,7 +27,7 @@ _WORDS: Final = {ADDITION: "added", CHANGE: "changed", DELETION: "deleted"}
 
 
 class Row(TypedDict):
-    id: Any
+    id: Key
     text: str
     columns: dict[str, Any]
 
@@ -39,7 +40,7 @@ class Found(TypedDict):
 
 
 class Read(TypedDict):
-    id: Any
+    id: Key
     text: str
     version: str
     fields: dict[str, Any]
@@ -47,7 +48,7 @@ class Read(TypedDict):
 
 
 class Entry(TypedDict):
-    time: Any
+    time: datetime.datetime
     user: str
     act: str
     message: str
@@ -77,8 +78,8 @@ class Find(Act):
         admin = self.admin
         request = superuser_request()
         self._filters = lists.list_filters(admin, self.finders)
-        if found := admin.get_search_fields(request):
-            text = admin.search_help_text or f"Words to find in {', '.join(map(str, found))}."
+        if found := lists.search_fields(admin, request):
+            text = admin.search_help_text or f"Words to find in {', '.join(found)}."
             yield parameters.parameter("search", str, str(text))
         for name, each in self._filters.items():
             yield parameters.parameter(name, each.hint, each.text)
@@ -117,17 +118,23 @@ class Find(Act):
             raise ToolError("The list does not accept these filters.")
         found = opened.data("cl")["cl"]
         named = lists.columns(admin, opened.request)
+        # Else the page does not read the texts of rows, which may query.
+        has_text = bool({"action_checkbox", "__str__"} & {*map(str, found.list_display)})
         rows = found.result_list if page <= found.paginator.num_pages else []
         return {
             "count": found.result_count,
             "page": page,
             "pages": found.paginator.num_pages,
-            "rows": [self._row(each, named) for each in rows],
+            "rows": [self._row(each, named, has_text=has_text) for each in rows],
         }
 
-    def _row(self, row: Any, named: Mapping[str, Any]) -> Row:
+    def _row(self, row: Any, named: Mapping[str, Any], *, has_text: bool) -> Row:
         values = {name: column(each, row, self.admin) for name, each in named.items()}
-        return {"id": plain(row.pk), "text": str(row), "columns": values}
+        return {
+            "id": as_key(row.pk),
+            "text": text_of(str(row)) if has_text else "",
+            "columns": values,
+        }
 
 
 class Get(Act):
@@ -142,7 +149,7 @@ class Get(Act):
     def run(self, context: Context, /, id: Key) -> dict[str, Any]:
         form = self.form(context, id)
         row = form.shown.form.instance
-        return {"id": plain(row.pk), "text": str(row), **form.values()}
+        return {"id": as_key(row.pk), "text": text_of(str(row)), **form.values()}
 
 
 class HistoryOf(Act):

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db.models import Model
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, get_script_prefix, resolve, reverse
 from django.utils.module_loading import import_string
 from django.utils.translation import override
 from pydantic_core import to_jsonable_python
@@ -30,7 +30,9 @@ from mcp_bridge.sources.marked import MarkedFunction
 from mcp_bridge.sources.operations.read import tool_name
 
 # Apps of which a model can give rights or a session away: never candidates.
-_GUARDED: Final = frozenset({"auth", "sessions", "contenttypes", "admin"})
+_GUARDED: Final = frozenset(
+    {"auth", "sessions", "contenttypes", "admin", "oauth2_provider", "socialaccount"}
+)
 _ACTS: Final[tuple[type[Act], ...]] = (
     *(reading.Find, reading.Get, changing.Add, changing.Change, changing.Delete),
     reading.HistoryOf,
@@ -111,7 +113,11 @@ class AdminSource(OperationSource[Operation]):
 
     def found(self) -> Iterable[Operation]:
         try:
-            reverse("admin:index", current_app=self._site.name)
+            path = reverse("admin:index", current_app=self._site.name)
+            view = resolve("/" + path.removeprefix(get_script_prefix())).func
+            # The default site is lazy, and equal to the real one.
+            if self._site != getattr(view, "admin_site", None):
+                raise NoReverseMatch
         except NoReverseMatch:
             text = f"{self.place}: the admin {self._site.name!r} is not in the URLconf."
             self.report("E083", text, "Add its URLs: path('admin/', admin.site.urls).")
@@ -227,13 +233,13 @@ class AdminSource(OperationSource[Operation]):
 
 
 def _holds_rights(model: type[Model]) -> bool:
-    """Return whether rows of a model, or of a model that they have, are rights of users."""
+    """Return whether rows of a model are users or rights, or refer to rights."""
     if issubclass(model, get_user_model()) or model._meta.app_label == "auth":
         return True
     return any(
         each.related_model._meta.label_lower in _RIGHTS
         for each in model._meta.get_fields()
-        if each.many_to_many and each.related_model
+        if each.is_relation and not each.auto_created and each.related_model
     )
 
 
@@ -242,7 +248,10 @@ _RIGHTS: Final = frozenset({"auth.permission", "auth.group"})
 
 def _is_guarded(model: type[Model]) -> bool:
     """Return whether models of language are never offered a model: rights, sessions, tokens."""
-    meta = model._meta
-    is_own = model.__module__.startswith("mcp_bridge.")
-    is_secret = deals_with_secrets(meta.object_name or "", conf.sensitive_names)
+    concrete = model._meta.concrete_model or model
+    meta, sensitive = concrete._meta, conf.sensitive_names
+    is_own = concrete.__module__.startswith("mcp_bridge.")
+    # A key is shown with each row.
+    names = (model._meta.object_name or "", meta.object_name or "", meta.pk.name)
+    is_secret = any(deals_with_secrets(name, sensitive) for name in names)
     return is_own or is_secret or meta.app_label in _GUARDED or _holds_rights(model)

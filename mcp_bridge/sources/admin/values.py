@@ -80,7 +80,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, Model):
-        return {"id": value.pk, "text": str(value)}
+        return {"id": value.pk, "text": text_of(str(value))}
     if isinstance(value, FieldFile):
         return value.name or None
     if isinstance(value, Manager):

@@ -17,11 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import path
 from django.utils.translation import override
 
-from mcp_bridge.features import Context
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.sources.admin.forms import Form
-from mcp_bridge.sources.admin.pages import open_page
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.serving import route
 from testproject.newsroom.models import Article, Author, Comment, Section
@@ -35,6 +32,7 @@ from tests.sources.admin.world import (
     properties,
     serve,
     value,
+    version_of,
 )
 from tests.support.confirming import FORM
 from tests.support.serving import messages as reported
@@ -164,15 +162,6 @@ class TestChecks:
         assert tool["title"] == "Close"
 
 
-def version_of(world: World) -> str:
-    """Return the version of an article, which ``get`` would ask a person for here."""
-    admins = admin.site.get_model_admin(Article)
-    context = Context(user=world.users["editor"])
-    return Form.of(
-        admins, open_page(context, admins, "change", world.harbour.pk).data("adminform")
-    ).version
-
-
 class TestConfirmation:
     @pytest.fixture
     def world(self, settings: Any) -> World:
@@ -182,7 +171,7 @@ class TestConfirmation:
     def test_person_sees_old_and_new_values(self, world: World) -> None:
         client = world.client("editor")
         client.capabilities = FORM
-        version = version_of(world)
+        version = version_of(world, Article, world.harbour.pk)
         arguments = {"id": world.harbour.pk, "title": "New", "section": world.sport.pk}
         text = complaint(client, "newsroom_article_change", **arguments)
         assert text == (
@@ -223,7 +212,7 @@ class TestConfirmation:
                 "newsroom_article_change",
                 {
                     "id": world.harbour.pk,
-                    "version": version_of(world),
+                    "version": version_of(world, Article, world.harbour.pk),
                     "comments": [{"id": 99}],
                 },
             ),

@@ -15,6 +15,9 @@ from django.db import transaction
 from django.db.models import signals
 from django.urls import path
 
+from mcp_bridge.features import Context
+from mcp_bridge.sources.admin.forms import Form
+from mcp_bridge.sources.admin.pages import open_page
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
@@ -187,3 +190,12 @@ def definition(world: World, name: str) -> dict[str, Any]:
 def properties(world: World, name: str) -> dict[str, Any]:
     found: dict[str, Any] = definition(world, name)["inputSchema"]["properties"]
     return found
+
+
+def version_of(world: World, model: Any, row: Any) -> str:
+    """Return the version of a row, as ``get`` returns it."""
+    module = __import__(__name__, fromlist=["SITE"])
+    site = getattr(module, "SITE", admin.site)
+    kind = (site if site.is_registered(model) else admin.site).get_model_admin(model)
+    context = Context(user=world.users["root"])
+    return Form.of(kind, open_page(context, kind, "change", row).data("adminform")).version
