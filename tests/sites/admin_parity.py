@@ -113,6 +113,9 @@ def value_for(schema):
         if "enum" in branch:
             return branch["enum"][-1]
         kind = branch.get("type")
+        if kind == "object":
+            # Any JSON, which a person types otherwise.
+            return None
         if kind == "string" and branch.get("format") in VALUES:
             return VALUES[branch["format"]]
         if kind == "string" and not branch.keys() & {"format", "pattern"}:

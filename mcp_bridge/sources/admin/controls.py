@@ -55,11 +55,15 @@ def changed(bound: BoundField, value: Any) -> Iterator[tuple[str, str]]:
 def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield the names and texts that a browser sends of a widget. Raises UnknownWidget."""
     widget: Any = inner(wrapped)
+    if widget.attrs.get("disabled"):
+        return
     if isinstance(widget, forms.MultiWidget):
         values: Any = value if isinstance(value, list | tuple) else widget.decompress(value)
         names: list[str] = widget.widgets_names  # type: ignore[attr-defined]
         parts = zip(names, widget.widgets, values, strict=False)
         for suffix, part, each in parts:
+            # As for the page.
+            part.is_localized |= widget.is_localized
             yield from controls(part, name + suffix, each)
     elif isinstance(widget, forms.CheckboxInput):
         if widget.check_test(value):
@@ -105,9 +109,11 @@ def is_shown(name: str, field: forms.Field | None, sensitive: Any) -> bool:
     """Return whether a caller may see a value: its name is no secret's, and no widget hides it."""
     widget = field and inner(field.widget)
     hides = widget and (widget.is_hidden or getattr(widget, "read_only", False))
-    return not (hides or isinstance(widget, forms.PasswordInput) or names_secret(name, sensitive))
+    kind = widget and widget.attrs.get("type", getattr(widget, "input_type", ""))
+    return not (hides or kind == "password" or names_secret(name, sensitive))
 
 
 def is_settable(name: str, field: forms.Field, sensitive: Any) -> bool:
     """Return whether a caller may see and set a field."""
-    return not field.disabled and is_shown(name, field, sensitive)
+    is_disabled = field.disabled or inner(field.widget).attrs.get("disabled")
+    return not is_disabled and is_shown(name, field, sensitive)

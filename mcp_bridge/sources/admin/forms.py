@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.contrib.admin.helpers import AdminForm, InlineAdminFormSet
 from django.core.files.uploadedfile import UploadedFile
+from django.forms import FileField
 from django.forms.boundfield import BoundField
 from django.forms.utils import ErrorDict
 from django.utils.crypto import salted_hmac
@@ -135,15 +136,13 @@ class Form:
         """The parts of the page that may change, by name; computed values may differ each time."""
         meta, row = self.admin.opts, self.shown.form.instance
         stored = {each.name for each in meta.concrete_fields}
-        parts: dict[str, object] = {
-            name: list(sent(each)) for name, each in self.shown.fields.items()
-        }
+        parts: dict[str, object] = {name: _part(each) for name, each in self.shown.fields.items()}
         read_only = [it for it in self.shown.read_only if it in stored]
         parts |= {name: str(getattr(row, meta.get_field(name).attname)) for name in read_only}
         for name, inline in self.inlines.items():
             rows = self.rows(name)[: inline.formset.initial_form_count()]
             fields = [each for row in rows for each in row.fields.values()]
-            parts[name] = [part for each in fields for part in sent(each)]
+            parts[name] = [_part(each) for each in fields]
         return parts
 
     @property
@@ -284,7 +283,7 @@ class Filled:
             rows = self.form.rows(name)
             for form in formset.forms:
                 place = self._places.get(form.prefix, (name,))
-                about = f"{form.instance}: " if len(place) == 1 else ""
+                about = f"{form.instance}: " if len(place) == 1 and form.instance.pk else ""
                 errors += self._told(form.errors, place, rows[-1] if rows else None, about)
         return InvalidArguments(errors or [_error((), "was not accepted, without a reason")])
 
@@ -300,6 +299,12 @@ class Filled:
             for each in (text for error in found for text in error.messages):
                 where = (*place, own) if is_argument else place
                 yield _error(where, f"{about}{beside}{text_of(each)}")
+
+
+def _part(bound: BoundField) -> list[object]:
+    """Return what a page shows of a field: what a browser sends of it, or the name of a file."""
+    is_file = isinstance(bound.field, FileField)
+    return [str(bound.initial)] if is_file else [*sent(bound)]
 
 
 def _numbered(name: str, index: int) -> str:

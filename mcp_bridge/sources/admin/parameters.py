@@ -115,7 +115,10 @@ def _rows(inline: Any, formset: Any, request: Any, row: Any, finders: Finders) -
     """Return the hint of an inline: a list of its rows, with the fields that it shows."""
     form = formset.form()
     names = flatten_fieldsets(inline.get_fieldsets(request, row))
-    hidden = {*inline.get_readonly_fields(request, row), getattr(formset.fk, "name", "")}
+    hidden = {
+        *inline.get_readonly_fields(request, row),
+        getattr(getattr(formset, "fk", None), "name", ""),
+    }
     shown = [each for each in names if each in form.fields and each not in hidden]
     found = _fields(form, shown, finders, add=False)
     declared_fields: dict[str, tuple[TypeHint, dict[str, Any]]] = {}

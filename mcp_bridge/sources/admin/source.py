@@ -137,7 +137,9 @@ class AdminSource(OperationSource[Operation]):
         return self.chosen_by(None, names, guarded=operation.is_guarded)
 
     def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Operation]:
-        made = partial(Operation, admin=model_admin, is_guarded=_is_guarded(model_admin.model))
+        models = [model_admin.model, *(each.model for each in model_admin.inlines)]
+        is_guarded = any(map(_is_guarded, models))
+        made = partial(Operation, admin=model_admin, is_guarded=is_guarded)
         for kind in _ACTS:
             yield made(verb=kind.verb, act=partial(kind, model_admin, self._finders))
         try:

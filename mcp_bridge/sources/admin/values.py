@@ -7,6 +7,7 @@ import decimal
 import uuid
 from html.parser import HTMLParser
 from typing import Any, Final
+from urllib.parse import unquote as percent_decoded
 
 from django.contrib.admin.utils import lookup_field, unquote
 from django.core.exceptions import ObjectDoesNotExist
@@ -63,7 +64,9 @@ class _Text(HTMLParser):
 def _row_at(address: str) -> str:
     """Return the model and the key of the row that a page of an admin is about, or ""."""
     try:
-        match = resolve("/" + address.partition("?")[0].removeprefix(get_script_prefix()))
+        match = resolve(
+            "/" + percent_decoded(address.partition("?")[0].removeprefix(get_script_prefix()))
+        )
     except Http404:
         return ""
     admin, row = getattr(match.func, "model_admin", None), match.kwargs.get("object_id")
