@@ -293,7 +293,7 @@ def test_missing_capability_is_named(names: list[str], legacy: str | None, sente
     assert MissingRequiredClientCapabilityError(*names, legacy=legacy).message == sentence
 
 
-def test_legacy_client_that_could_be_asked_is_told_why_not() -> None:
+def test_legacy_client_reads_why_it_is_not_asked() -> None:
     error = MissingRequiredClientCapabilityError("elicitation", legacy="2025-11-25", asked=True)
     why = "which this client did not declare in initialize."
     assert error.message == f"This tool asks its user (elicitation), {why}"

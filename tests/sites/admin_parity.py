@@ -33,7 +33,7 @@ from mcp_bridge.testing import MCPClient, MCPError
 SOURCE = {"BACKEND": "mcp_bridge.sources.admin.AdminSource", "OPTIONS": {"operations": ["*"]}}
 BRIDGE = {"SOURCES": {"admin": SOURCE}, "PAGE_SIZE": 10_000, "AUDIT": {"MODE": "off"}}
 ACTS = ("find", "get", "add", "change", "delete", "history")
-# What a name of the client adds to the log, which no page writes.
+# The name of the client in the log, which no page writes.
 SIGNED = re.compile(
     r', \{"(changed|added)": \{("name": "by", "object": |"fields": \["by )[^}]*\}\}'
 )
@@ -159,7 +159,7 @@ class Comparison:
         try:
             return reverse(f"admin:{self.stem}_{view}", args=[quote(str(each)) for each in row])
         except NoReverseMatch:
-            # It has no tool either.
+            # It is not a tool either.
             return ""
 
     def compare(self, act, by_page, arguments, about=""):
@@ -200,7 +200,7 @@ class Comparison:
         if self.admin.has_delete_permission(request) or not self.deletes_one(request):
             self.compare("delete", self.deleting, key)
         else:
-            # Without a row the admin says no, so that the user has no such tool.
+            # Without a row the admin refuses, so that the user lacks this tool.
             self.counts["delete by row"] += 1
         for name in [each for each in self.tools if each.startswith(f"{self.stem}_")]:
             action = name.removeprefix(f"{self.stem}_")
@@ -221,7 +221,7 @@ class Comparison:
                 return False
             form = self.browser.form(path)
             names = {re.sub("_([01]|day|month|year)$", "", each) for each in form.kinds}
-            # A user who may only look has no button.
+            # The button is only for users who may change it.
             if not values.keys() <= names or not self.has_button(path):
                 return False
             for name, value in values.items():
@@ -260,7 +260,7 @@ class Comparison:
             pairs = [("action", action), ("index", "0"), ("select_across", "0")]
             pairs.append(("_selected_action", str(self.row.pk)))
             response = self.browser.send(path, pairs)
-            # A page of its own is no result of a tool.
+            # An intermediate page is not a result.
             is_file = "html" not in response.headers.get("Content-Type", "html")
             return outcome(response) or (response.status_code == 200 and is_file)
 
@@ -314,7 +314,7 @@ def main():
         reasons = [str(it.msg) for it in registry.discovered.messages if it.id.endswith("W086")]
         transaction.set_rollback(True)
     if not counts["change"]:
-        sys.exit("No row was changed: the site has no content.")
+        sys.exit("No row was changed: the site lacks content.")
     print(
         f"{admins} ModelAdmins, 5 users, {sum(counts.values())} acts as on their pages:",
         *(f"{number} {name}" for name, number in sorted(counts.items())),

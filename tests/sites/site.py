@@ -128,7 +128,7 @@ class Site:
     """A call that asks its user first, by a tool marked ``confirm``."""
     interface: Interface | None = None
     admins: dict[str, str] = field(default_factory=dict)
-    """The files ``admin.py`` of its own apps, by app."""
+    """The files ``admin.py`` of ``apps``, by app."""
     compares_admin: bool = False
     """Whether the tools of its admin are compared with the pages."""
     env: dict[str, str] = field(default_factory=dict)

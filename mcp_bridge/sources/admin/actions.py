@@ -39,7 +39,7 @@ class Action(Act):
     @property
     def description(self) -> str:
         about = inspect.getdoc(self._function) or ""
-        return f"{self.title}: an action on {self.several}. {about}".rstrip()
+        return f"{self.title}. Runs this action of the admin on {self.several}. {about}".rstrip()
 
     def allows(self, request: Any) -> bool:
         is_open = self.admin.has_view_or_change_permission(request)
@@ -50,7 +50,7 @@ class Action(Act):
             raise LeftOut("the form of the list's actions has further fields")
         code = getattr(inspect.unwrap(self._function), "__code__", None)
         if code is not None and {"render", "TemplateResponse"} & {*code.co_names}:
-            raise LeftOut("it answers with a page of its own")
+            raise LeftOut("it shows an intermediate page")
         hint = hints.list_of(id_hint(self.admin.model), least=1, most=MOST_ROWS)
         text = f"The ids of the {self.several}."
         yield parameter("ids", hint, text, inspect.Parameter.empty)
@@ -61,7 +61,7 @@ class Action(Act):
         texts += [("_selected_action", str(each)) for each in rows]
         page = open_page(context, self.admin, "changelist", form=texts)
         if isinstance(page.response, SimpleTemplateResponse):
-            raise ToolError("The action continues on a page of its own, which a tool cannot.")
+            raise ToolError("The action shows an intermediate page; run it in the admin.")
         sign_log(page, rows, since)
         if page.is_redirect:
             return {"ids": rows, "messages": page.messages}
@@ -85,6 +85,6 @@ class Action(Act):
         known = {row.pk for row in rows}
         if lost := [text for text, each in wanted.items() if each not in known]:
             raise ToolError(
-                f"/ids: the list has no {self.several} of these ids: {', '.join(lost)}."
+                f"/ids: not on the list of {self.several}: {', '.join(lost)}. Send ids that it has."
             )
         return rows

@@ -52,7 +52,7 @@ class Act:
 
     @property
     def description(self) -> str:
-        """The description for models of language."""
+        """The description for language models."""
         raise NotImplementedError
 
     def allows(self, request: Any) -> bool:

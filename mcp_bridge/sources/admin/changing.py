@@ -90,7 +90,7 @@ class Change(Add):
 
     def parameters(self) -> Iterator[Any]:
         yield from Act.parameters(self)
-        text = "The version that was read; if the page has changed since, nothing is saved."
+        text = "The version that get returned; if the row has changed since, nothing is saved."
         yield parameters.parameter("version", str, text)
         yield from parameters.page_parameters(self.admin, self.finders, add=False)
 
@@ -107,7 +107,9 @@ class Change(Add):
         form = self.form(context, id)
         # Refused now, and not after a person has decided.
         if version is None:
-            raise ToolError("/version: is required, so that nothing but the values shown changes.")
+            raise ToolError(
+                "/version: is required for a call that a person confirms; send that of get."
+            )
         self._check_version(form, version)
         Filled(form, rows_of(values))
         shown, row = form.values()["fields"], form.shown.form.instance
@@ -145,7 +147,7 @@ class Change(Add):
             at = timezone.localtime(at) if timezone.is_aware(at) else at
             time = at.isoformat(timespec="seconds")
             told += f" Last, {last.user} did this at {time}: {last.get_change_message()}"
-        raise ToolError(f"{told} Read it again, and decide on its present values.")
+        raise ToolError(f"{told} Call get again, and send its version.")
 
 
 class Delete(Act):
@@ -166,7 +168,7 @@ class Delete(Act):
         row = data["object"].pk
         page = open_page(context, self.admin, "delete", id, form=[("post", "yes")])
         if not page.is_redirect:
-            raise ToolError("The admin did not delete it, and did not say why.")
+            raise ToolError("Not deleted; the admin gave no reason.")
         page.check_saved()
         sign_log(page, [row], since)
         return {"id": as_key(row), "deleted": _counts(data), "messages": page.messages}
@@ -183,7 +185,7 @@ class Delete(Act):
             raise ToolError(f"It cannot be deleted, because these refer to it: {named}.")
         if data["perms_lacking"]:
             named = ", ".join(sorted(map(str, data["perms_lacking"])))
-            raise ToolError(f"These would be deleted too, which the user may not: {named}.")
+            raise ToolError(f"This would also delete rows that the user may not delete: {named}.")
         return data
 
 

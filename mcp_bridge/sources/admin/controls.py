@@ -1,4 +1,4 @@
-"""What a browser sends of the controls of a form (HTML, "Form submission")."""
+"""Compute what a browser sends for the controls of a form (HTML, "Form submission")."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def inner(widget: Any) -> Any:
 
 
 def sent(bound: BoundField) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts that a browser sends of an unchanged field."""
+    """Yield the names and texts that a browser sends for an unchanged field."""
     field = bound.field
     if field.disabled:
         return
@@ -37,7 +37,7 @@ def sent(bound: BoundField) -> Iterator[tuple[str, str]]:
 
 
 def changed(bound: BoundField, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a browser sends of a field in which its user has entered a value."""
+    """Yield what a browser sends for a field in which its user has entered a value."""
     field, name = bound.field, bound.html_name
     widget = inner(field.widget)
     if isinstance(widget, forms.ClearableFileInput) and value is None:
@@ -53,7 +53,7 @@ def changed(bound: BoundField, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts that a browser sends of a widget. Raises UnknownWidget."""
+    """Yield the names and texts that a browser sends for a widget. Raises UnknownWidget."""
     widget: Any = inner(wrapped)
     if widget.attrs.get("disabled"):
         return
@@ -85,7 +85,9 @@ def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
         shown = None if hides else widget.format_value(value)
         yield name, "" if shown is None else str(shown)
     else:
-        raise UnknownWidget(f"its widget {type(widget).__qualname__} is not known")
+        raise UnknownWidget(
+            f"its widget {type(widget).__qualname__} is not a subclass of a known widget of Django"
+        )
 
 
 def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -106,7 +108,7 @@ def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def is_shown(name: str, field: forms.Field | None, sensitive: Any) -> bool:
-    """Return whether a caller may see a value: its name is no secret's, and no widget hides it."""
+    """Return whether a caller may see a value: not a secret's, and not hidden by its widget."""
     widget = field and inner(field.widget)
     hides = widget and (widget.is_hidden or getattr(widget, "read_only", False))
     kind = widget and widget.attrs.get("type", getattr(widget, "input_type", ""))

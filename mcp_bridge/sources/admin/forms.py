@@ -37,7 +37,7 @@ def argument(name: str, reserved: Iterable[str] = RESERVED) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What a page shows of one row: its fields by name, and the names that are read-only."""
+    """One row as a page shows it: its fields by name, and the names that are read-only."""
 
     form: Any
     fields: Mapping[str, BoundField]
@@ -194,9 +194,7 @@ class Filled:
         reserved = _OF_ROWS if place else RESERVED
         settable = {argument(name, reserved): each for name, each in shown.settable.items()}
         for name in values.keys() - settable.keys():
-            text = (
-                "is read-only on this page, or not on it, for the user of this call; leave it out"
-            )
+            text = "is not a field that the user of this call can change here; leave it out"
             self._refuse((*place, name), text)
         given = {settable[name].name: each for name, each in values.items() if name in settable}
         for name, bound in shown.fields.items():
@@ -219,8 +217,8 @@ class Filled:
             if key is None:
                 new.append((number, row))
             elif str(key) not in known or str(key) in by_row:
-                why = "is named twice" if str(key) in by_row else "is not a row of this page"
-                self._refuse((name, number, "id"), f"{why}; send the id of a row of this {name!r}")
+                why = "is sent twice" if str(key) in by_row else "is not a row of this page"
+                self._refuse((name, number, "id"), f"{why}; send ids that get returns, each once")
             else:
                 by_row[str(key)] = number, row
         for key, each in known.items():
@@ -229,7 +227,9 @@ class Filled:
         template = shown[-1] if inline.has_add_permission else None
         room = max(formset.max_num - count, 0)
         for number, _values in new if template is None else new[room:]:
-            most = f"has no room: at most {formset.max_num} rows" if template else "cannot be added"
+            most = (
+                f"does not fit: at most {formset.max_num} rows" if template else "cannot be added"
+            )
             self._refuse((name, number), f"{most} on this page for the user of this call")
         new = [] if template is None else new[:room]
         placed: list[tuple[int | None, Mapping[str, Any]]] = [*new[: len(blank)]]
@@ -302,7 +302,7 @@ class Filled:
 
 
 def _part(bound: BoundField) -> list[object]:
-    """Return what a page shows of a field: what a browser sends of it, or the name of a file."""
+    """Return what a page shows of a field: what a browser sends for it, or the name of a file."""
     is_file = isinstance(bound.field, FileField)
     return [str(bound.initial)] if is_file else [*sent(bound)]
 

@@ -106,8 +106,8 @@ def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, F
         made[path] = f"{path}__exact", Literal[tuple(value for value, _ in choices)], text
     elif isinstance(field, DateField):
         hint = DATETIME if isinstance(field, DateTimeField) else datetime.date
-        made[f"{path}__gte"] = f"{path}__gte", hint, f"{label}: the first."
-        made[f"{path}__lt"] = f"{path}__lt", hint, f"{label}: the end, excluded."
+        made[f"{path}__gte"] = f"{path}__gte", hint, f"{label}: at or after this."
+        made[f"{path}__lt"] = f"{path}__lt", hint, f"{label}: before this."
     else:
         made[path] = path, str, label
     if field.null and (field.remote_field is not None or isinstance(field, DateField)):
@@ -119,7 +119,7 @@ def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, F
 
 
 def _strict(hint: TypeHint) -> TypeHint:
-    """Return the hint of an id that a list filters by: a text that is no number is an error."""
+    """Return the hint of an id that a list filters by: a text that is not a number is an error."""
     return int if hint == int | str else hint
 
 

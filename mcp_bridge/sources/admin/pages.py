@@ -147,7 +147,7 @@ def open_page(
     except PermissionDenied:
         raise ToolError("The admin does not permit this to the user of this call.") from None
     except SuspiciousOperation:
-        # Its text may tell what the caller must not learn.
+        # Its text may reveal what the caller must not learn.
         raise ToolError("The admin refuses this request.") from None
     finally:
         request.close()
@@ -198,7 +198,7 @@ def _path(admin: ModelAdmin[Any], name: str, *row: object) -> str:
         return reverse(f"admin:{name}", args=args, current_app=admin.admin_site.name)
     except NoReverseMatch:
         # A row without a path, such as "".
-        raise ToolError("The admin has no page for this.") from None
+        raise ToolError("The admin does not have a page for this id.") from None
 
 
 def log_of(admin: ModelAdmin[Any], *rows: object) -> QuerySet[LogEntry]:

@@ -32,7 +32,7 @@ Finders: TypeAlias = Mapping[str, str]
 MOST_ROWS: Final = 100
 # Django's help text of lists in which several options can be selected.
 _MOUSE: Final = "Hold down “Control”, or “Command” on a Mac, to select more than one."
-_OR_CHANGE: Final = {True: "", False: ", or by id to change or delete; others stay"}
+_OR_CHANGE: Final = {True: "", False: "; with an id, to change or delete. Others stay"}
 # Clients want a type for each value.
 _NO_LIST: TypeAlias = dict[str, Any] | str | int | float | bool | None
 _JSON: TypeAlias = _NO_LIST | list[_NO_LIST | list[_NO_LIST]]
@@ -63,7 +63,7 @@ def id_hint(model: Any) -> TypeHint:
 def id_text(model: Any, finders: Finders, name: str = "id") -> str:
     """Return the description of an id, with the tool that finds the rows, if there is one."""
     finder = finders.get(model._meta.label_lower, "")
-    return f"The {name} of the {model._meta.verbose_name}{finder and f', which {finder} finds'}."
+    return f"The {name} of the {model._meta.verbose_name}{finder and f'; {finder} finds it'}."
 
 
 def page_parameters(admin: ModelAdmin[Any], finders: Finders, *, add: bool) -> Iterator[Any]:
@@ -103,7 +103,7 @@ def _form(admin: Any, request: Any, row: Any) -> tuple[Any, list[str]]:
 
 
 def _of_everyone(admin: Any) -> frozenset[str]:
-    """Return the fields that staff without any permission could set, if the site can tell."""
+    """Return the fields that staff without permissions could set; none if that raises."""
     try:
         return frozenset(_form(admin, superuser_request(is_superuser=False), None)[1])
     except Exception:
@@ -123,7 +123,7 @@ def _rows(inline: Any, formset: Any, request: Any, row: Any, finders: Finders) -
     found = _fields(form, shown, finders, add=False)
     declared_fields: dict[str, tuple[TypeHint, dict[str, Any]]] = {}
     if row is not None:
-        text = "Of a row that is there; leave it out to add one."
+        text = "The id of an existing row; leave it out to add a row."
         declared_fields["id"] = (
             id_hint(formset.model) | None,
             {"default": None, "description": text},
@@ -156,7 +156,7 @@ def _fields(
         hint, options = _declared(type(form), name, field)
         if hint is None:
             continue
-        # What the page tells a person who holds a mouse.
+        # Help text about the mouse is useless to a model.
         text = strip_tags(options["description"] or "").replace(str(gettext(_MOUSE)), "").strip()
         if (rows := getattr(field, "queryset", None)) is not None:
             text = f"{text} {id_text(rows.model, finders, field.to_field_name or 'id')}".lstrip()

@@ -167,7 +167,7 @@ class HistoryOf(Act):
         yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
 
     def run(self, context: Context, /, id: Key, page: int = 1) -> History:
-        # The page decides who may read them; some packages render one of their own.
+        # The page decides who may read them; some packages replace it.
         open_page(context, self.admin, "history", id).check()
         found = Paginator(log_of(self.admin, id), _ENTRIES)
         shown = found.page(page) if page <= found.num_pages else ()

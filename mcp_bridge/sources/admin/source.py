@@ -93,7 +93,7 @@ class AdminSource(OperationSource[Operation]):
     )
     kept_out = (
         "W088",
-        "Rights, sessions and tokens are left out of *. To let models change them, name the model: "
+        "* never matches users, rights, sessions and tokens. To serve one, name its model: "
         '"users.user.*".',
     )
 
@@ -249,7 +249,7 @@ _RIGHTS: Final = frozenset({"auth.permission", "auth.group"})
 
 
 def _is_guarded(model: type[Model]) -> bool:
-    """Return whether models of language are never offered a model: rights, sessions, tokens."""
+    """Return whether language models are never offered a model: rights, sessions, tokens."""
     concrete = model._meta.concrete_model or model
     meta, sensitive = concrete._meta, conf.sensitive_names
     is_own = concrete.__module__.startswith("mcp_bridge.")

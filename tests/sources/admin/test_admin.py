@@ -1,4 +1,4 @@
-"""What an admin's tools refuse, leave out, describe and record."""
+"""Rows, fields, versions, lists and actions of an admin as tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.sources.admin.world import (
 from tests.support.serving import messages as reported
 from tests.support.serving import names
 
-REFUSED = "/title: is read-only on this page, or not on it, for the user of this call; leave it out"
+REFUSED = "/title: is not a field that the user of this call can change here; leave it out"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ class TestRows:
     def test_unknown_rows_are_all_refused_alike(self, world: World, act: str, key: Any) -> None:
         text = complaint(world.client("root"), f"newsroom_article_{act}", id=key)
         known = f"article with ID “{key}” doesn’t exist. Perhaps it was deleted?"
-        assert text in (known, "The admin has no page for this.")
+        assert text in (known, "The admin does not have a page for this id.")
 
     def test_hidden_rows_do_not_exist(self, settings: Any) -> None:
         class Own(admin.ModelAdmin):
@@ -120,7 +120,7 @@ class TestFields:
         row, tool = world.harbour.pk, "newsroom_article_change"
         new = {"user": world.users["root"].pk, "text": "Third"}
         text = complaint(world.client("root"), tool, id=row, comments=[new, new])
-        assert text.startswith("/comments/1: has no room: at most 3 rows")
+        assert text.startswith("/comments/1: does not fit: at most 3 rows")
         with pytest.raises(MCPError):
             # Viewers have no such tool.
             complaint(world.client("viewer"), tool, id=row, comments=[new])
@@ -137,7 +137,7 @@ class TestFields:
         value(world.client("root"), tool, id=row, comments=[new])
         assert Comment.objects.filter(article=row).count() == 3
 
-    def test_rows_of_inlines_are_changed_added_and_deleted_at_once(self, world: World) -> None:
+    def test_one_call_changes_adds_and_deletes_inline_rows(self, world: World) -> None:
         first, second = (each.pk for each in world.comments)
         rows = [
             {"id": second, "text": "Changed", "hidden": True},
@@ -171,7 +171,7 @@ class TestFields:
 
     def test_relations_name_the_tool_that_finds_rows(self, world: World) -> None:
         known = properties(world, "newsroom_article_change")
-        text = "Section. The id of the section, which newsroom_section_find finds."
+        text = "Section. The id of the section; newsroom_section_find finds it."
         assert known["section"]["description"] == text
 
 
@@ -290,14 +290,13 @@ class TestActs:
         assert "Article: Harbour (newsroom.article 1)" in text
         world.users["adder"].user_permissions.add(*_permissions("delete_article", "view_article"))
         text = complaint(world.client("adder"), "newsroom_article_delete", id=world.harbour.pk)
-        assert text == "These would be deleted too, which the user may not: comment."
+        assert text == "This would also delete rows that the user may not delete: comment."
 
     def test_unknown_rows_of_actions_are_refused(self, world: World) -> None:
         ids = [world.harbour.pk, "abc", 77, 2**70]
         text = complaint(world.client("root"), "newsroom_article_publish", ids=ids)
-        assert (
-            text == "/ids: the list has no articles of these ids: abc, 77, 1180591620717411303424."
-        )
+        named = f"abc, 77, {2**70}"
+        assert text == f"/ids: not on the list of articles: {named}. Send ids that it has."
         assert complaint(world.client("root"), "newsroom_article_publish", ids=[]).startswith(
             "/ids"
         )
@@ -331,9 +330,9 @@ class TestActs:
         world = own_site(settings, (Section, Own))
         client, ids = world.client("root"), [world.sport.pk]
         assert "newsroom_section_ask" not in names()
-        assert "it answers with a page of its own" in reported("mcp_bridge.W086")[0]
+        assert "it shows an intermediate page" in reported("mcp_bridge.W086")[0]
         assert definition(world, "newsroom_section_export")["description"].startswith(
-            "Export sections: an action on sections. One line for each."
+            "Export sections. Runs this action of the admin on sections. One line for each."
         )
         assert text_of(client.call_tool("newsroom_section_export", {"ids": ids})) == "a,b\r\n"
         file = client.call_tool("newsroom_section_stream", {"ids": ids})["content"][0]["resource"]

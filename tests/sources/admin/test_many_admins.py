@@ -23,7 +23,7 @@ from tests.sources.admin.world import World, call, serve
 
 EXAMPLES = max(25, int(os.environ.get("FUZZ_EXAMPLES", "0")) // 20)
 SITE = admin.AdminSite()
-# What the form of each row received, in order.
+# The values that the form of each row received, in order.
 RECEIVED: list[dict[str, Any]] = []
 TIMES = st.datetimes(datetime(1990, 1, 1), datetime(2080, 1, 1)).map(
     lambda value: value.replace(microsecond=0).isoformat() + "Z"

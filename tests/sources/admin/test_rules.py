@@ -1,4 +1,4 @@
-"""What of an admin is no tool, what a person confirms, and what is recorded and described."""
+"""Access, secrets, checks, confirmation and candidates of the tools of an admin."""
 
 from __future__ import annotations
 
@@ -174,9 +174,7 @@ class TestConfirmation:
         version = version_of(world, Article, world.harbour.pk)
         arguments = {"id": world.harbour.pk, "title": "New", "section": world.sport.pk}
         text = complaint(client, "newsroom_article_change", **arguments)
-        assert text == (
-            "Nothing was run: /version: is required, so that nothing but the values shown changes."
-        )
+        assert text.startswith("Nothing was run: /version: is required")
         arguments["version"] = version
         asked = client.post("tools/call", name="newsroom_article_change", arguments=arguments)
         text = asked["inputRequests"]["confirm"]["params"]["message"]

@@ -82,7 +82,7 @@ class World:
 
 @dataclass
 class Outcome:
-    """What an act came to: the rows after it, the log, the signals, and the texts of errors."""
+    """The outcome of an act: the rows after it, the log, the signals, and the texts of errors."""
 
     rows: list[str]
     log: list[tuple[Any, ...]]
