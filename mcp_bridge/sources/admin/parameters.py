@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, TypeAlias
 from django import forms
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import flatten_fieldsets
+from django.utils import translation
 from django.utils.html import strip_tags
-from django.utils.translation import gettext
 from pydantic import AfterValidator
 from pydantic import Field as Described
 
@@ -157,7 +157,11 @@ def _fields(
         if hint is None:
             continue
         # Help text about the mouse is useless to a model.
-        text = strip_tags(options["description"] or "").replace(str(gettext(_MOUSE)), "").strip()
+        text = (
+            strip_tags(options["description"] or "")
+            .replace(translation.gettext(_MOUSE), "")
+            .strip()
+        )
         if (rows := getattr(field, "queryset", None)) is not None:
             text = f"{text} {id_text(rows.model, finders, field.to_field_name or 'id')}".lstrip()
         is_required = add and field.required and not has_initial
