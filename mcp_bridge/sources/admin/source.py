@@ -150,7 +150,10 @@ class AdminSource(OperationSource[Operation]):
             text = f"{where}: its actions are not tools: {first_line(exception)}."
             self.report(_LEFT_OUT, text, "Fix get_actions(), which a superuser's request calls.")
             return
-        for name, (function, _, label) in actions.items():
+        for name, each in actions.items():
+            # Django 6.1 and later have objects in place of tuples.
+            is_tuple = isinstance(each, tuple)
+            function, label = each[::2] if is_tuple else (each.func, each.plural_description)
             if name != _OF_DJANGO:
                 act = partial(Action, model_admin, name, function, str(label))
                 # An action may be called as an act is.
