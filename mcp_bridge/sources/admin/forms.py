@@ -149,7 +149,10 @@ class Form:
     def version(self) -> str:
         """A digest of what the page shows, part by part."""
         # Keyed, since a hidden field may have a short secret.
-        digests = (salted_hmac(_SALT, repr(each)).digest() for each in self._parts.values())
+        digests = (
+            salted_hmac(_SALT, repr(each), algorithm="sha256").digest()
+            for each in self._parts.values()
+        )
         return base64.urlsafe_b64encode(b"".join(each[:_DIGEST] for each in digests)).decode()
 
     def changed_since(self, version: str) -> list[str]:

@@ -169,10 +169,6 @@ def test_hashes_stay_masked_for_viewers(settings: Any) -> None:
     world = own_site(settings, (Section, Own))
     stored = "md5$salt$5f4dcc3b5aa765d61d8327deb882cf99"
     Section.objects.filter(pk=world.sport.pk).update(description=stored)
-    page = Browser(world.users["viewer"]).client.get(
-        f"/admin/newsroom/section/{world.sport.pk}/change/"
-    )
-    assert stored not in page.content.decode()
     read = world.client("viewer").call_tool("newsroom_section_get", {"id": world.sport.pk})
     assert stored not in json.dumps(read)
 
