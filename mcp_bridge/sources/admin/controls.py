@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.admin.widgets import AutocompleteMixin, RelatedFieldWidgetWrapper
+from django.contrib.auth.forms import ReadOnlyPasswordHashWidget
 from django.forms.boundfield import BoundField
 from django.forms.models import ModelChoiceIterator
 from django.forms.widgets import ChoiceWidget, Input
@@ -68,7 +69,7 @@ def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(widget, forms.CheckboxInput):
         if widget.check_test(value):
             yield name, widget.format_value(value) or "on"
-    elif isinstance(widget, forms.FileInput) or getattr(widget, "read_only", False):
+    elif isinstance(widget, forms.FileInput | ReadOnlyPasswordHashWidget):
         # A browser never sends a file again.
         return
     elif isinstance(widget, ChoiceWidget):
@@ -110,7 +111,7 @@ def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
 def is_shown(name: str, field: forms.Field | None, sensitive: Any) -> bool:
     """Return whether a caller may see a value: not a secret's, and not hidden by its widget."""
     widget = field and inner(field.widget)
-    hides = widget and (widget.is_hidden or getattr(widget, "read_only", False))
+    hides = widget and (widget.is_hidden or isinstance(widget, ReadOnlyPasswordHashWidget))
     kind = widget and widget.attrs.get("type", getattr(widget, "input_type", ""))
     return not (hides or kind == "password" or names_secret(name, sensitive))
 
