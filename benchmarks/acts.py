@@ -62,12 +62,6 @@ def acts() -> None:
     def viewed() -> None:
         list(page(user, "/admin/newsroom/article/?q=harbour").context_data["cl"].result_list)
 
-    def saved() -> None:
-        data = page(user, address).context_data
-        admin = data["adminform"].model_admin
-        texts = dict(Filled(Form.of(admin, data), {"title": row.title}).texts)
-        assert page(user, address, texts).status_code == 302
-
     def posted() -> None:
         data = page(user, address).context_data
         # Rendering reads these, too.

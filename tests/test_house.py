@@ -65,7 +65,7 @@ ROOMS: dict[str, int] = {
     "remote": 2_385,
     "schemas": 2_947,
     "server": 1_015,
-    "sources": 4_748,
+    "sources": 4_717,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
@@ -88,8 +88,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 41_986
-MOST_LINES_OF_CORE = 38_064
+MOST_LINES = 41_958
+MOST_LINES_OF_CORE = 38_036
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import model_format_dict
 from django.core.exceptions import ValidationError
 from django.template.response import SimpleTemplateResponse
@@ -17,7 +16,7 @@ from mcp_bridge.features import Context
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.sources.admin.acts import Act, Key
 from mcp_bridge.sources.admin.pages import open_page, sign_log
-from mcp_bridge.sources.admin.parameters import MOST_ROWS, id_hint, parameter
+from mcp_bridge.sources.admin.parameters import MOST_ROWS, Finders, id_hint, parameter
 from mcp_bridge.sources.admin.values import plain
 from mcp_bridge.sources.base import LeftOut
 
@@ -28,9 +27,12 @@ class Action(Act):
     view = "changelist"
     hints = {"readOnlyHint": False, "destructiveHint": True}
 
-    def __init__(self, admin: ModelAdmin[Any], name: str, function: Any, label: str) -> None:
-        super().__init__(admin)
-        self.verb, self._function, self._label = name, function, label
+    def __init__(
+        self, action: tuple[str, str, Any, str], admin: Any, finders: Finders, *, is_guarded: bool
+    ) -> None:
+        super().__init__(admin, finders, is_guarded=is_guarded)
+        # An action may be called as an act is.
+        self.verb, self._name, self._function, self._label = action
 
     @property
     def title(self) -> str:
@@ -43,7 +45,7 @@ class Action(Act):
 
     def allows(self, request: Any) -> bool:
         is_open = self.admin.has_view_or_change_permission(request)
-        return is_open and self.verb in self.admin.get_actions(request)
+        return is_open and self._name in self.admin.get_actions(request)
 
     def parameters(self) -> Iterator[Any]:
         if self.admin.action_form.base_fields.keys() - {"action", "select_across"}:
@@ -57,7 +59,7 @@ class Action(Act):
 
     def run(self, context: Context, /, ids: Sequence[Key]) -> Any:
         rows, since = [row.pk for row in self._rows(context, ids)], timezone.now()
-        texts = [("action", self.verb), ("index", "0"), ("select_across", "0")]
+        texts = [("action", self._name), ("index", "0"), ("select_across", "0")]
         texts += [("_selected_action", str(each)) for each in rows]
         page = open_page(context, self.admin, "changelist", form=texts)
         if isinstance(page.response, SimpleTemplateResponse):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from django.contrib.admin import ModelAdmin
 
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Context
+from mcp_bridge.features import Context, dotted_name
 from mcp_bridge.sources.admin.forms import Form
-from mcp_bridge.sources.admin.pages import open_page, request_for
+from mcp_bridge.sources.admin.pages import open_page, path_of
 from mcp_bridge.sources.admin.parameters import Finders, row_id
 from mcp_bridge.sources.base import LeftOut
+from mcp_bridge.sources.in_process.calls import InProcessRequest
 
 # The primary key of a row, as callers send it.
 Key: TypeAlias = int | str
@@ -30,7 +30,12 @@ FORM = "adminform"
 
 
 class Act:
-    """An act of an admin; ``finders`` are the tools that find rows, by label of their model."""
+    """
+    An act of an admin, which is one operation of the source.
+
+    ``finders`` are the tools that find rows, by label of their model. ``is_guarded``: the model, or
+    that of an inline, holds users, rights, sessions or tokens.
+    """
 
     # The hints of the act (MCP, ToolAnnotations).
     hints: Mapping[str, bool] = {"readOnlyHint": True}
@@ -40,10 +45,26 @@ class Act:
     # Omitted if a result may be a file, which a schema does not describe.
     returns: Any = inspect.Signature.empty
 
-    def __init__(self, admin: ModelAdmin[Any], finders: Finders = MappingProxyType({})) -> None:
-        self.admin, self.finders = admin, finders
-        meta = admin.opts
-        self.one, self.several = str(meta.verbose_name), str(meta.verbose_name_plural)
+    def __init__(self, admin: ModelAdmin[Any], finders: Finders, *, is_guarded: bool) -> None:
+        self.admin, self.finders, self.is_guarded = admin, finders, is_guarded
+
+    def __str__(self) -> str:
+        return f"{self.name} ({dotted_name(type(self.admin))})"
+
+    @property
+    def name(self) -> str:
+        """The name in the option ``operations``: "newsroom.article.change"."""
+        return f"{self.admin.opts.label_lower}.{self.verb}"
+
+    @property
+    def one(self) -> str:
+        """The name of a row, in the active language."""
+        return str(self.admin.opts.verbose_name)
+
+    @property
+    def several(self) -> str:
+        """The name of rows, in the active language."""
+        return str(self.admin.opts.verbose_name_plural)
 
     @property
     def title(self) -> str:
@@ -58,6 +79,14 @@ class Act:
     def allows(self, request: Any) -> bool:
         """Return whether the admin lets the user of a request open the page."""
         return self.admin.has_view_or_change_permission(request)
+
+    def lets_in(self, context: Context) -> bool:
+        """Return whether the admin admits a caller to this act, as it admits a browser."""
+        user = context.user
+        if not user.is_active or not user.is_authenticated:
+            return False
+        request = InProcessRequest(context, "GET", "/")
+        return bool(self.admin.admin_site.has_permission(request) and self.allows(request))
 
     def parameters(self) -> Iterator[Any]:
         """Yield the parameters."""
@@ -79,9 +108,9 @@ class Act:
         """
         has_row = self.view not in ("changelist", "add")
         try:
-            request_for(Context(user=None), self.admin, self.view, *["1"] * has_row)
+            path_of(self.admin, self.view, *["1"] * has_row)
         except ToolError:
-            raise LeftOut("its ModelAdmin has no such page") from None
+            raise LeftOut("its ModelAdmin lacks this page") from None
 
         # The site's own fields may have any other name.
         def run(mcp_context: Context, **values: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import connections, router
 from django.utils import timezone
-from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from mcp_bridge.exceptions import ToolError
@@ -54,18 +53,17 @@ class Add(Act):
 
     def preview(self, context: Context, /, *args: Any, **values: Any) -> Mapping[str, Any]:
         form = Form.of(self.admin, open_page(context, self.admin, "add").data(FORM))
-        given = rows_of(values)
+        given = hints.sent_values(values)
         # Refused now, and not after a person has decided.
         Filled(form, given)
         return {name: form.with_texts(name, each) for name, each in given.items()}
 
     def post(self, context: Context, form: Form, values: Mapping[str, Any], *row: Key) -> Done:
         """Post a form with a caller's values. Raises InvalidArguments if it is not saved."""
-        filled, since = Filled(form, rows_of(values)), timezone.now()
-        view = "change" if row else "add"
+        filled, since = Filled(form, hints.sent_values(values)), timezone.now()
         # The page that follows an addition then names the row.
         texts = filled.texts if row else [*filled.texts, ("_continue", "1")]
-        page = open_page(context, self.admin, view, *row, form=texts, files=filled.files)
+        page = open_page(context, self.admin, self.view, *row, form=texts, files=filled.files)
         if not page.is_redirect:
             raise filled.refusal(page.data(FORM))
         page.check_saved()
@@ -111,7 +109,7 @@ class Change(Add):
                 "/version: is required for a call that a person confirms; send that of get."
             )
         self._check_version(form, version)
-        Filled(form, rows_of(values))
+        Filled(form, hints.sent_values(values))
         shown, row = form.values()["fields"], form.shown.form.instance
         differences = {
             name: {
@@ -120,7 +118,7 @@ class Change(Add):
                 else form.with_texts(name, shown.get(name)),
                 "to": form.with_texts(name, each),
             }
-            for name, each in rows_of(values).items()
+            for name, each in hints.sent_values(values).items()
         }
         return {"id": row.pk, self.one: str(row), **differences}
 
@@ -198,13 +196,3 @@ def _named_in(given: list[Any] | None, present: list[Any]) -> list[Any]:
     """Return the present rows of an inline that are given by their ids."""
     keys = {str(each.get("id")) for each in given or ()}
     return [each for each in present if str(each["id"]) in keys]
-
-
-def rows_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with the rows of inlines as what was sent of them."""
-    return {
-        name: [hints.sent_values(it) if isinstance(it, BaseModel) else it for it in each]
-        if isinstance(each, list)
-        else each
-        for name, each in values.items()
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib.admin.widgets import AutocompleteMixin, RelatedFieldWidgetWrapper
@@ -14,7 +14,10 @@ from django.forms.models import ModelChoiceIterator
 from django.forms.widgets import ChoiceWidget, Input
 from django.utils.choices import flatten_choices
 
-from mcp_bridge.features.secrets import names_secret
+from mcp_bridge.sources.secrets import secret_among
+
+# The value of a field that its user leaves as it is.
+SHOWN: Final = object()
 
 
 class UnknownWidget(ValueError):
@@ -26,27 +29,20 @@ def inner(widget: Any) -> Any:
     return widget.widget if isinstance(widget, RelatedFieldWidgetWrapper) else widget
 
 
-def sent(bound: BoundField) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts that a browser sends for an unchanged field."""
-    field = bound.field
-    if field.disabled:
-        return
-    yield from controls(field.widget, bound.html_name, bound.value())
-    if field.show_hidden_initial:
-        value = field.prepare_value(bound.initial)
-        yield from controls(field.hidden_widget(), bound.html_initial_name, value)
-
-
-def changed(bound: BoundField, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a browser sends for a field in which its user has entered a value."""
+def sent(bound: BoundField, value: Any = SHOWN) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts that a browser sends for a field, with a value entered in it."""
     field, name = bound.field, bound.html_name
     widget = inner(field.widget)
-    if isinstance(widget, forms.ClearableFileInput) and value is None:
+    if field.disabled:
+        return
+    if value is SHOWN:
+        yield from controls(widget, name, bound.value())
+    elif value is None and isinstance(widget, forms.ClearableFileInput):
         yield widget.clear_checkbox_name(name), "on"
     elif value is None and isinstance(widget, forms.Select):
         # Never the first option, which a browser would send.
         yield name, ""
-    elif not isinstance(widget, forms.FileInput):
+    else:
         yield from controls(widget, name, field.prepare_value(value))
     if field.show_hidden_initial:
         old = field.prepare_value(bound.initial)
@@ -108,15 +104,15 @@ def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, "" if "" in values else "".join(values[:1])
 
 
-def is_shown(name: str, field: forms.Field | None, sensitive: Any) -> bool:
+def is_shown(name: str, field: forms.Field | None) -> bool:
     """Return whether a caller may see a value: not a secret's, and not hidden by its widget."""
     widget = field and inner(field.widget)
     hides = widget and (widget.is_hidden or isinstance(widget, ReadOnlyPasswordHashWidget))
     kind = widget and widget.attrs.get("type", getattr(widget, "input_type", ""))
-    return not (hides or kind == "password" or names_secret(name, sensitive))
+    return not (hides or kind == "password" or secret_among([name]))
 
 
-def is_settable(name: str, field: forms.Field, sensitive: Any) -> bool:
+def is_settable(name: str, field: forms.Field) -> bool:
     """Return whether a caller may see and set a field."""
     is_disabled = field.disabled or inner(field.widget).attrs.get("disabled")
-    return not is_disabled and is_shown(name, field, sensitive)
+    return not is_disabled and is_shown(name, field)

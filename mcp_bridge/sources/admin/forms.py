@@ -14,10 +14,9 @@ from django.forms.boundfield import BoundField
 from django.forms.utils import ErrorDict
 from django.utils.crypto import salted_hmac
 
-from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol.text import pointer
-from mcp_bridge.sources.admin.controls import changed, is_settable, is_shown, sent
+from mcp_bridge.sources.admin.controls import is_settable, is_shown, sent
 from mcp_bridge.sources.admin.values import column, plain, text_of
 
 # Names of arguments that are not fields: a field of the same name gets another.
@@ -53,9 +52,7 @@ class Shown:
     @property
     def settable(self) -> dict[str, BoundField]:
         """The fields that a caller may see and set."""
-        sensitive = conf.sensitive_names
-        found = self.fields.items()
-        return {name: it for name, it in found if is_settable(name, it.field, sensitive)}
+        return {name: it for name, it in self.fields.items() if is_settable(name, it.field)}
 
     def values(self) -> dict[str, Any]:
         """Return the values of the settable fields as JSON."""
@@ -67,7 +64,7 @@ class Shown:
         return {
             name: column(each, self.form.instance, admin)
             for name, each in named.items()
-            if is_shown(str(name), self.form.fields.get(name), conf.sensitive_names)
+            if is_shown(str(name), self.form.fields.get(name))
         }
 
     @property
@@ -206,7 +203,7 @@ class Filled:
             elif isinstance(given[name], UploadedFile):
                 self.files.append((bound.html_name, given[name]))
             else:
-                self.texts += changed(bound, given[name])
+                self.texts += sent(bound, given[name])
 
     def _fill_rows(self, name: str, inline: InlineAdminFormSet, given: list[Any]) -> None:
         """Add the rows of an inline, with changed, deleted and new ones."""

@@ -15,13 +15,12 @@ from django.db import connections, router
 from django.db.models import DateField, DateTimeField
 from pydantic import Field as Described
 
-from mcp_bridge.conf import conf
-from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.hints import TypeHint
 from mcp_bridge.sources.admin.forms import argument
 from mcp_bridge.sources.admin.pages import superuser_request
 from mcp_bridge.sources.admin.parameters import DATETIME, Finders, id_hint, id_text
+from mcp_bridge.sources.secrets import secret_among
 
 # Names of arguments that are not filters: a filter of the same name gets another.
 RESERVED: Final = frozenset({"search", "order", "page"})
@@ -64,7 +63,7 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
             continue
         own = each
         path, kind = own if isinstance(own, list | tuple) else (own, None)
-        if not names_secret(path, conf.sensitive_names):
+        if not secret_among([path]):
             found |= _of_field(path, get_fields_from_path(admin.model, path)[-1], kind, finders)
     if admin.date_hierarchy:
         for part, most in (("year", 9999), ("month", 12), ("day", 31)):
@@ -126,7 +125,7 @@ def _strict(hint: TypeHint) -> TypeHint:
 def search_fields(admin: ModelAdmin[Any], request: Any) -> list[str]:
     """Return the fields of a list's search; none if it could be used to guess a secret."""
     found = [str(each) for each in admin.get_search_fields(request)]
-    return [] if any(names_secret(each, conf.sensitive_names) for each in found) else found
+    return [] if secret_among(found) else found
 
 
 def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
@@ -136,18 +135,18 @@ def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
         for each in admin.get_list_display(request)
         if each != "__str__"
     }
-    return {name: it for name, it in named.items() if not names_secret(name, conf.sensitive_names)}
+    return {name: it for name, it in named.items() if not secret_among([name])}
 
 
 def sortable(admin: ModelAdmin[Any], request: Any) -> dict[str, int]:
     """Return the columns by which a list can be ordered, with their numbers in the URL."""
     display = [*admin.get_list_display(request)]
     offset = 1 if admin.get_actions(request) else 0
-    allowed, sensitive = admin.get_sortable_by(request), conf.sensitive_names
+    allowed = admin.get_sortable_by(request)
     return {
         getattr(each, "__name__", str(each)): number
         for number, each in enumerate(display, offset)
-        if each in allowed and _has_order(admin, each) and not names_secret(str(each), sensitive)
+        if each in allowed and _has_order(admin, each) and not secret_among([str(each)])
     }
 
 

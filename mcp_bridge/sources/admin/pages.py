@@ -13,14 +13,14 @@ from uuid import UUID
 
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import IntegerField, QuerySet
 from django.http import Http404
-from django.urls import NoReverseMatch, get_script_prefix, resolve, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils.safestring import mark_safe
 from typing_extensions import TypedDict
 
@@ -29,15 +29,16 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.text import cut, printable
-from mcp_bridge.sources.admin.values import text_of
+from mcp_bridge.sources.admin.values import row_at, text_of
 from mcp_bridge.sources.in_process.calls import (
     InProcessRequest,
     ViewFailed,
+    answer_of,
     body_of,
     resolved,
     unhandled,
 )
-from mcp_bridge.sources.operations.answers import Answer, read_answer
+from mcp_bridge.sources.operations.answers import read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 from mcp_bridge.sources.operations.read import Operation
 from mcp_bridge.sources.operations.values import multipart
@@ -97,10 +98,8 @@ class Page:
 
     def result(self) -> CallToolResult:
         """Return the response itself, such as a file. Raises ToolError for an HTML page."""
-        headers = {name.lower(): value for name, value in self.response.headers.items()}
         body = drive(body_of(self.response))
-        answer = Answer(status=self.response.status_code, headers=headers, body=body)
-        return read_answer(answer, _UNDESCRIBED)
+        return read_answer(answer_of(self.response, body), _UNDESCRIBED)
 
     @property
     def is_redirect(self) -> bool:
@@ -110,14 +109,9 @@ class Page:
     @property
     def added(self) -> Any:
         """The primary key of the added row, to whose change page the view redirects, or None."""
-        path = percent_decoded(self.response.headers["Location"].partition("?")[0])
-        try:
-            match = resolve("/" + path.removeprefix(get_script_prefix()))
-        except Http404:
-            return None
-        is_own = getattr(match.func, "model_admin", None) is self.admin
-        found = match.kwargs.get("object_id") if is_own else None
-        return None if found is None else self.admin.opts.pk.to_python(unquote(found))
+        admin, found = row_at(self.response.headers["Location"])
+        is_own = admin is self.admin and found is not None
+        return self.admin.opts.pk.to_python(found) if is_own else None
 
 
 def open_page(
@@ -135,7 +129,15 @@ def open_page(
     ``row`` is the primary key for views of one row. With ``form``, that form is posted. Raises
     ToolError if the admin refuses the caller or the request, and ViewFailed if the view fails.
     """
-    request = request_for(context, admin, view, *row, query=query, form=form, files=files)
+    path = "/" + percent_decoded(path_of(admin, view, *row).removeprefix(get_script_prefix()))
+    method, sent = "GET", OperationRequest(query=urlencode(list(query)))
+    if form is not None:
+        whole = multipart(form, files) if files else (urlencode(list(form)).encode(), _FORM)
+        method, sent = (
+            "POST",
+            OperationRequest(query=sent.query, body=whole[0], content_type=whole[1]),
+        )
+    request = InProcessRequest(context, method, path, sent)
     try:
         match = resolved(request)
         if getattr(match.func, "model_admin", None) is not admin:
@@ -157,26 +159,9 @@ def open_page(
     return Page(admin=admin, request=request, response=response)
 
 
-def request_for(
-    context: Context,
-    admin: ModelAdmin[Any],
-    view: str,
-    *row: object,
-    query: Pairs = (),
-    form: Pairs | None = None,
-    files: Sequence[tuple[str, UploadedFile[Any]]] = (),
-) -> InProcessRequest:
-    """Return the request for a page of a model, as ``open_page`` sends it."""
-    meta = admin.opts
-    path = _path(admin, f"{meta.app_label}_{meta.model_name}_{view}", *row)
-    path = "/" + percent_decoded(path.removeprefix(get_script_prefix()))
-    sent = OperationRequest(query=urlencode(list(query)))
-    if form is not None:
-        body, kind = urlencode(list(form)).encode(), _FORM
-        if files:
-            body, kind = multipart(form, files)
-        sent = OperationRequest(query=sent.query, body=body, content_type=kind)
-    return InProcessRequest(context, "GET" if form is None else "POST", path, sent)
+def path_of(admin: ModelAdmin[Any], view: str, *row: object) -> str:
+    """Return the path of a page of a model. Raises ToolError if there is none."""
+    return _path(admin, f"{admin.opts.app_label}_{admin.opts.model_name}_{view}", *row)
 
 
 def superuser_request(*, is_superuser: bool = True) -> InProcessRequest:

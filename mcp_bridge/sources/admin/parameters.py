@@ -15,7 +15,6 @@ from django.utils.html import strip_tags
 from pydantic import AfterValidator
 from pydantic import Field as Described
 
-from mcp_bridge.conf import conf
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.forms import declared, in_site_time
 from mcp_bridge.schemas.django.models import key_hint
@@ -149,7 +148,7 @@ def _fields(
         # Raises if it is not known what a browser sends of it.
         list(controls(field.widget, name, field.prepare_value(form[name].initial)))
         has_initial = form[name].initial not in (None, "", [])
-        if not is_settable(name, field, conf.sensitive_names):
+        if not is_settable(name, field):
             if add and field.required and not has_initial and not field.disabled:
                 raise LeftOut(f"its field {name!r}, which is required, is a secret or hidden")
             continue

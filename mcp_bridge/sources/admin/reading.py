@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from django.contrib.admin import ModelAdmin
 from django.contrib.admin.models import ADDITION, CHANGE, DELETION
 from django.core.paginator import Paginator
 from pydantic import Field as Described
@@ -17,9 +15,9 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.sources.admin import lists, parameters
 from mcp_bridge.sources.admin.acts import Act, Key, as_key
-from mcp_bridge.sources.admin.pages import log_of, open_page, request_for, superuser_request
-from mcp_bridge.sources.admin.parameters import Finders
+from mcp_bridge.sources.admin.pages import log_of, open_page, superuser_request
 from mcp_bridge.sources.admin.values import column, text_of
+from mcp_bridge.sources.in_process.calls import InProcessRequest
 
 # As on the page.
 _ENTRIES: Final = 100
@@ -64,9 +62,7 @@ class Find(Act):
 
     verb, view, returns = "find", "changelist", Found
 
-    def __init__(self, admin: ModelAdmin[Any], finders: Finders = MappingProxyType({})) -> None:
-        super().__init__(admin, finders)
-        self._filters: Mapping[str, lists.Filter] = {}
+    _filters: Mapping[str, lists.Filter] = {}
 
     @property
     def description(self) -> str:
@@ -103,8 +99,7 @@ class Find(Act):
         if search:
             query.append(("q", search))
         if order:
-            request = request_for(context, admin, "changelist")
-            numbers = lists.sortable(admin, request)
+            numbers = lists.sortable(admin, InProcessRequest(context, "GET", "/"))
             try:
                 texts = [f"{'-' * (it[0] == '-')}{numbers[it.removeprefix('-')]}" for it in order]
             except KeyError as why:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -18,14 +18,13 @@ from django.utils.translation import override
 from pydantic_core import to_jsonable_python
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions, dotted_name
+from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.admin import changing, reading
 from mcp_bridge.sources.admin.actions import Action
 from mcp_bridge.sources.admin.acts import Act
 from mcp_bridge.sources.admin.pages import superuser_request
 from mcp_bridge.sources.base import NO_OPTIONS, LeftOut, OperationSource, first_line
-from mcp_bridge.sources.in_process.calls import InProcessRequest
 from mcp_bridge.sources.marked import MarkedFunction
 from mcp_bridge.sources.operations.read import tool_name
 
@@ -43,34 +42,7 @@ _OF_DJANGO: Final = "delete_selected"
 _LEFT_OUT: Final = "W086"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Operation:
-    """An act of a ModelAdmin; ``act`` makes it."""
-
-    admin: admin.ModelAdmin[Any]
-    verb: str
-    act: Any
-    # Whether the model holds users, rights, sessions or tokens.
-    is_guarded: bool
-
-    @property
-    def name(self) -> str:
-        """The name in the option ``operations``: "newsroom.article.change"."""
-        return f"{self.admin.opts.label_lower}.{self.verb}"
-
-    def __str__(self) -> str:
-        return f"{self.name} ({dotted_name(type(self.admin))})"
-
-    def lets_in(self, context: Context) -> bool:
-        """Return whether the admin admits a caller to this act, as it admits a browser."""
-        user = context.user
-        if not user.is_active or not user.is_authenticated:
-            return False
-        request = InProcessRequest(context, "GET", "/")
-        return bool(self.admin.admin_site.has_permission(request) and self.act().allows(request))
-
-
-class AdminSource(OperationSource[Operation]):
+class AdminSource(OperationSource[Act]):
     """
     Tools from the pages of a site's admin, which are opened in this process as their user.
 
@@ -111,7 +83,7 @@ class AdminSource(OperationSource[Operation]):
     def no_tools(self) -> tuple[str, str] | None:
         return "no operation is named", "Name some in OPTIONS['operations']: newsroom.article.*"
 
-    def found(self) -> Iterable[Operation]:
+    def found(self) -> Iterable[Act]:
         try:
             path = reverse("admin:index", current_app=self._site.name)
             view = resolve("/" + path.removeprefix(get_script_prefix())).func
@@ -132,16 +104,15 @@ class AdminSource(OperationSource[Operation]):
                 self._finders[each.admin.opts.label_lower] = self.name_of(each, options)
         return found
 
-    def _chosen(self, operation: Operation) -> ToolOptions | None:
+    def _chosen(self, operation: Act) -> ToolOptions | None:
         names = [operation.name, f"{operation.admin.opts.label_lower}.*"]
         return self.chosen_by(None, names, guarded=operation.is_guarded)
 
-    def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Operation]:
+    def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Act]:
         models = [model_admin.model, *(each.model for each in model_admin.inlines)]
         is_guarded = any(map(_is_guarded, models))
-        made = partial(Operation, admin=model_admin, is_guarded=is_guarded)
         for kind in _ACTS:
-            yield made(verb=kind.verb, act=partial(kind, model_admin, self._finders))
+            yield kind(model_admin, self._finders, is_guarded=is_guarded)
         try:
             actions: Mapping[str, Any] = model_admin.get_actions(request)
         except Exception as exception:
@@ -155,12 +126,11 @@ class AdminSource(OperationSource[Operation]):
             is_tuple = isinstance(each, tuple)
             function, label = each[::2] if is_tuple else (each.func, each.plural_description)
             if name != _OF_DJANGO:
-                act = partial(Action, model_admin, name, function, str(label))
-                # An action may be called as an act is.
                 verb = f"action_{name}" if name in _VERBS else name
-                yield made(verb=verb, act=act)
+                action = verb, name, function, str(label)
+                yield Action(action, model_admin, self._finders, is_guarded=is_guarded)
 
-    def options_of(self, operation: Operation) -> ToolOptions | None:
+    def options_of(self, operation: Act) -> ToolOptions | None:
         options = self._chosen(operation)
         if options is None and operation.is_guarded:
             raise LeftOut("its model can give rights away")
@@ -168,9 +138,9 @@ class AdminSource(OperationSource[Operation]):
             self._warn(operation, options)
         return options
 
-    def _warn(self, operation: Operation, options: ToolOptions) -> None:
+    def _warn(self, operation: Act, options: ToolOptions) -> None:
         """Report an operation on rights. Raises ValueError if it changes users unconfirmed."""
-        changes = not operation.act().hints.get("readOnlyHint", False)
+        changes = not operation.hints.get("readOnlyHint", False)
         if changes and not options.confirm and _holds_rights(operation.admin.model):
             raise ValueError(
                 "it can change what users may do, without confirmation by a person: set "
@@ -182,53 +152,54 @@ class AdminSource(OperationSource[Operation]):
             "Remove it from the option 'operations' unless models must have it.",
         )
 
-    def name_of(self, operation: Operation, options: ToolOptions) -> str:
+    def name_of(self, operation: Act, options: ToolOptions) -> str:
         own = options.name or tool_name(operation.name)
         return str(self.options.get("prefix", "")) + own
 
-    def function_of(self, operation: Operation) -> Any:
+    def function_of(self, operation: Act) -> Any:
         return type(operation.admin)
 
-    def build(self, operation: Operation, options: ToolOptions, name: str) -> Tool:
-        act: Act = operation.act()
+    def build(self, operation: Act, options: ToolOptions, name: str) -> Tool:
         try:
             # Descriptions may be translated but must be the same in each process.
             with override(settings.LANGUAGE_CODE):
-                tool = MarkedFunction(name, act.function(), options, operation.lets_in).build()
+                function, title = operation.function(), operation.title
+                tool = MarkedFunction(name, function, options, operation.lets_in).build()
         except LeftOut as why:
             text = f"{operation} is not a tool: {why}."
             self.report(_LEFT_OUT, text, "Leave it to the admin's own pages.")
             raise
 
         def preview(call: ToolCall) -> Any:
-            return to_jsonable_python(act.preview(call.context, **call.arguments), fallback=str)
+            return to_jsonable_python(
+                operation.preview(call.context, **call.arguments), fallback=str
+            )
 
-        hints = {} if options.read_only else act.hints
+        hints = {} if options.read_only else operation.hints
         return replace(
             tool,
-            title=tool.title or act.title,
+            title=tool.title or title,
             annotations={**hints, **options.annotations},
-            preview=preview if not act.hints.get("readOnlyHint") else None,
+            preview=preview if not operation.hints.get("readOnlyHint") else None,
             # Its code is this package's.
             code=None,
             may_elicit=False,
             **self._known(operation),
         )
 
-    def unmarked(self, operation: Operation) -> Tool:
+    def unmarked(self, operation: Act) -> Tool:
         name = self.name_of(operation, NO_OPTIONS)
-        act: Act = operation.act()
         return self.offer(
             partial(self.build, operation, NO_OPTIONS, name),
             (),
             name=name,
-            description=f"{operation.verb}: {act.several}",
-            annotations=act.hints,
+            description=f"{operation.verb}: {operation.several}",
+            annotations=operation.hints,
             access=AccessRule.of(False, (), operation.lets_in, None, ()),
             **self._known(operation),
         )
 
-    def _known(self, operation: Operation) -> dict[str, Any]:
+    def _known(self, operation: Act) -> dict[str, Any]:
         return {
             "conditions": ("staff", f"the admin's permission: {operation.name}"),
             "source": dotted_name(type(operation.admin)),

@@ -44,7 +44,8 @@ class _Text(HTMLParser):
         if tag in ("script", "style"):
             self._hidden += 1
         elif tag == "a":
-            self._rows.append(_row_at(given.get("href") or ""))
+            admin, row = row_at(given.get("href") or "")
+            self._rows.append(f"{admin.opts.label_lower} {row}" if admin and row else "")
         elif tag == "img":
             self._parts.append(given.get("alt") or "")
         elif tag in ("br", "p", "div", "li", "tr", "td"):
@@ -61,16 +62,15 @@ class _Text(HTMLParser):
             self._parts.append(data)
 
 
-def _row_at(address: str) -> str:
-    """Return the model and the key of the row that a page of an admin is about, or ""."""
+def row_at(address: str) -> tuple[Any, str | None]:
+    """Return the ModelAdmin and the key of the row of a page, each None if there is none."""
+    path = percent_decoded(address.partition("?")[0])
     try:
-        match = resolve(
-            "/" + percent_decoded(address.partition("?")[0].removeprefix(get_script_prefix()))
-        )
+        match = resolve("/" + path.removeprefix(get_script_prefix()))
     except Http404:
-        return ""
-    admin, row = getattr(match.func, "model_admin", None), match.kwargs.get("object_id")
-    return "" if admin is None or row is None else f"{admin.opts.label_lower} {unquote(row)}"
+        return None, None
+    row = match.kwargs.get("object_id")
+    return getattr(match.func, "model_admin", None), row and unquote(row)
 
 
 def text_of(value: object) -> str:

@@ -192,9 +192,7 @@ class ViewCaller:
             request.close()
         if 300 <= response.status_code < 400 and "Location" in response.headers:
             return self._redirected(request, response.headers["Location"])
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        answer = Answer(status=response.status_code, headers=headers, body=body)
-        return read_answer(answer, self.mapped)
+        return read_answer(answer_of(response, body), self.mapped)
 
     def _request(self, call: ToolCall) -> tuple[InProcessRequest, ResolverMatch]:
         """Return the request and its match. Raises Http404 if a value leads to another view."""
@@ -223,6 +221,12 @@ class ViewCaller:
                 return CallToolResult.of_json(written.decode(), written, written)
         told = " ".join(map(str, request._messages))
         raise ToolError(told or f"The view redirects to another page, {parts.path}, without data.")
+
+
+def answer_of(response: Any, body: bytes) -> Answer:
+    """Return a response of Django with its body."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(status=response.status_code, headers=headers, body=body)
 
 
 async def body_of(response: Any, *, is_async: bool = False) -> bytes:

@@ -18,7 +18,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_of
 from mcp_bridge.features.secrets import deals_with_secrets
-from mcp_bridge.sources.base import LeftOut, OperationSource
+from mcp_bridge.sources.base import NO_OPTIONS, LeftOut, OperationSource
 from mcp_bridge.sources.in_process.calls import InProcessRequest, ViewCaller
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.marked import location
@@ -166,7 +166,7 @@ class NinjaSource(OperationSource[Endpoint]):
         )
 
     def unmarked(self, operation: Endpoint) -> Tool:
-        inner, name = operation.operation, self.name_of(operation, ToolOptions())
+        inner, name = operation.operation, self.name_of(operation, NO_OPTIONS)
         function = inner.view_func
         return self.offer(
             partial(self._build_unmarked, operation, name),
@@ -174,7 +174,7 @@ class NinjaSource(OperationSource[Endpoint]):
             name=name,
             description=inner.summary or "",
             annotations=HINTS.get(operation.method.lower(), {}),
-            access=_JUDGED if _of_the_site(inner) else self._access(inner, ToolOptions()),
+            access=_JUDGED if _of_the_site(inner) else self._access(inner, NO_OPTIONS),
             source=location(function),
             function=dotted_name(function),
         )
@@ -183,7 +183,7 @@ class NinjaSource(OperationSource[Endpoint]):
         document = APIDocument(operation.operation.api, "")
         responses = document.operation_details(operation.operation)["responses"]
         refuse_secret_answers(responses, {"schemas": document.schemas})
-        return self.build(operation, ToolOptions(), name)
+        return self.build(operation, NO_OPTIONS, name)
 
     def function_of(self, operation: Endpoint) -> object:
         return operation.operation.view_func

@@ -15,7 +15,14 @@ from django.utils.translation import override
 from mcp_bridge.features import Feature, Tool, ToolOptions
 from mcp_bridge.features.marks import toolset_of
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import LeftOut, Line, OperationSource, first_line, mend_import
+from mcp_bridge.sources.base import (
+    NO_OPTIONS,
+    LeftOut,
+    Line,
+    OperationSource,
+    first_line,
+    mend_import,
+)
 from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.completing import row_completers
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints, routes
@@ -218,7 +225,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         return operation.endpoint.route.kind if operation.endpoint.is_inherited else function
 
     def unmarked(self, operation: Selected) -> Tool:
-        endpoint, options = operation.endpoint, ToolOptions()
+        endpoint, options = operation.endpoint, NO_OPTIONS
         if endpoint.handles_credentials:
             raise LeftOut("it handles credentials")
         name = self.name_of(operation, options)
@@ -242,7 +249,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
 
     def _build_unmarked(self, name: str, endpoint: Endpoint) -> Tool:
         """Return the tool of an unmarked endpoint. Raises any exception if it cannot be built."""
-        options = ToolOptions()
+        options = NO_OPTIONS
         with override(settings.LANGUAGE_CODE):
             judged = self._judge.describe(endpoint, options)
             if judged.corrected.answer_error is not None:

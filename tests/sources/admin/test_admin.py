@@ -122,7 +122,7 @@ class TestFields:
         text = complaint(world.client("root"), tool, id=row, comments=[new, new])
         assert text.startswith("/comments/1: does not fit: at most 3 rows")
         with pytest.raises(MCPError):
-            # Viewers have no such tool.
+            # Viewers lack this tool.
             complaint(world.client("viewer"), tool, id=row, comments=[new])
         world.users["adder"].user_permissions.add(*_permissions("change_article", "view_article"))
         seen = value(world.client("adder"), "newsroom_article_get", id=row)
@@ -278,7 +278,7 @@ class TestLists:
                 return False
 
         world = own_site(settings, (Article, Own))
-        for name in ("editor", "nobody"):
+        for name in ("editor", "stranger"):
             filters = {"author__user__username": name}
             text = complaint(world.client("root"), "newsroom_article_find", **filters)
             assert text == "The admin refuses this request."
