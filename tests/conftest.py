@@ -4,7 +4,8 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.core.servers.basehttp import ServerHandler
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.db.backends.signals import connection_created
 from django.test import TransactionTestCase
 from django.test.utils import override_settings
@@ -27,6 +28,9 @@ from mcp_bridge.records.repeats import refusals
 from mcp_bridge.records.rows import flush
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.revisions import SPOKEN
+
+# Calls a function in so many threads at once, and returns their results.
+Race = Callable[[Callable[[], Any], int], list[Any]]
 
 # Slow tests with separate targets: "make browser", "make faults", "make fuzz", "make pages", and
 # "make stress" (the last two are part of "make services").
@@ -304,3 +308,42 @@ def modern(user: Any) -> CheckedClient:
 @pytest.fixture
 def legacy(user: Any) -> CheckedClient:
     return CheckedClient(user=user, revision="2025-11-25")
+
+
+@pytest.fixture(params=["DEFERRED", "IMMEDIATE"])
+def race(
+    request: pytest.FixtureRequest,
+    transactional_db: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Race]:
+    """
+    Call a function in several threads at once.
+
+    SQLite's in-memory database does not lock, so threads share a copy of it in a file.
+    """
+    file = tmp_path / "race.sqlite3"
+    if connection.vendor == "sqlite":
+        # Long enough for a slow machine.
+        options = {"transaction_mode": request.param, "timeout": 60}
+        changed = {**connection.settings_dict, "NAME": str(file), "OPTIONS": options}
+        monkeypatch.setitem(connections.settings, "default", changed)
+
+    def run(do: Callable[[], Any], number: int) -> list[Any]:
+        if connection.vendor == "sqlite" and not file.exists():
+            with connection.cursor() as cursor:
+                cursor.execute("VACUUM INTO %s", [str(file)])
+        together = threading.Barrier(number)
+
+        def one(_: int) -> Any:
+            try:
+                together.wait(60)
+                return do()
+            finally:
+                connections.close_all()
+
+        with ThreadPoolExecutor(number) as pool:
+            return list(pool.map(one, range(number)))
+
+    yield run
+    ToolCallRecord.objects.all().delete()

@@ -8,6 +8,7 @@ from typing import Any
 from mcp_bridge.protocol import pagination
 from mcp_bridge.testing import MCPClient
 from tests.fuzz.mutations import Sent
+from tests.sources.admin.world import World
 from tests.support.revisions import EVERY_REVISION
 
 NODE = {"value": 1, "children": [{"value": 2, "children": []}]}
@@ -42,7 +43,8 @@ ASKING = ("wipe", "ask")
 class Requests:
     """Maker of requests with the token of a user, as a client of each revision sends them."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, calls: list[tuple[str, dict[str, Any]]] = CALLS) -> None:
+        self.calls = calls
         self.clients = [
             MCPClient(token=token, revision=each, capabilities={"elicitation": {"form": {}}})
             for each in EVERY_REVISION
@@ -54,7 +56,7 @@ class Requests:
         client = random.choice([*self.clients, self.clients[0]])
         method, params = random.choice(["tools/call"] * 7 + ["other"] * 3), {}
         if method == "tools/call":
-            name, arguments = random.choice(CALLS)
+            name, arguments = random.choice(self.calls)
             params = {"name": name, "arguments": arguments}
             if random.random() < 0.1:
                 del params["arguments"]
@@ -114,4 +116,30 @@ def _others(client: MCPClient) -> list[tuple[str, dict[str, Any]]]:
         ("initialize", {**version, "clientInfo": {"name": "fuzz", "version": "1"}}),
         ("notifications/initialized", {}),
         ("ping", {}),
+    ]
+
+
+def of_admin(world: World) -> list[tuple[str, dict[str, Any]]]:
+    """Return calls to the admin of a newsroom."""
+    row, comment = world.harbour.pk, world.comments[0].pk
+    section, user = world.sport.pk, world.users["root"].pk
+    article = {"title": "New", "slug": "new", "section": section, "body": "Text"}
+    new = {"user": user, "text": "New", "hidden": True}
+    return [
+        ("newsroom_article_find", {"search": "sea", "status": "draft", "order": ["-title"]}),
+        ("newsroom_article_find", {"published_at__year": 2026, "section": section, "page": 2}),
+        ("newsroom_article_get", {"id": row}),
+        ("newsroom_article_add", {**article, "author": world.harbour.author_id, "tags": ["a"]}),
+        (
+            "newsroom_article_change",
+            {
+                **{"id": row, **article, "tags": ["a", 1, {"b": None}]},
+                "comments": [{"id": comment, "text": "Other"}, new],
+            },
+        ),
+        ("newsroom_article_change", {"id": row, "comments": [{"id": comment, "DELETE": True}]}),
+        ("newsroom_media_change", {"id": 1, "title": "Dawn", "article": row}),
+        ("newsroom_article_delete", {"id": world.match.pk}),
+        ("newsroom_article_publish", {"ids": [row, world.match.pk]}),
+        ("newsroom_article_history", {"id": row, "page": 1}),
     ]

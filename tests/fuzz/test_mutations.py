@@ -12,15 +12,20 @@ from time import process_time
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.urls import path
 
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
+from mcp_bridge.testing.serving import addresses
 from mcp_bridge.tokens.models import Token
 from tests.fuzz import ways
 from tests.fuzz.judge import judge
 from tests.fuzz.mutations import Sent, mutated
-from tests.fuzz.requests import Requests
+from tests.fuzz.requests import Requests, of_admin
 from tests.fuzz.site import RUNS, urlconf
+from tests.sources.admin.world import World, serve
 
 COUNT = int(os.environ.get("FUZZ_MUTATIONS", "5000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
@@ -65,11 +70,52 @@ def test_each_mutation_is_answered(
     settings.ROOT_URLCONF = urlconf(asynchronous=way != "wsgi")
     user = get_user_model().objects.create_user("ada")
     requests = Requests(Token.objects.issue(user=user, name="fuzz")[1])
-    send = WAYS[way]()
+    check_mutations(way, WAYS[way](), requests, errors, record_property)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_mutation_for_the_admin_is_answered(
+    way: str, settings: Any, errors: Errors, record_property: Callable[[str, object], None]
+) -> None:
+    serve(settings)
+    own = path("admin/", admin.site.urls)
+    settings.ROOT_URLCONF = addresses(own, asynchronous=way != "wsgi")
+    world = World.make()
+    token = Token.objects.issue(user=world.users["editor"], name="fuzz")[1]
+    requests = Requests(token, of_admin(world))
+    check_mutations(way, undoing(WAYS[way]()), requests, errors, record_property, in_admin=True)
+
+
+def undoing(send: ways.Way) -> ways.Way:
+    """Return a way in that undoes what a request has changed."""
+
+    def sent_and_undone(sent: Sent) -> ways.Answer:
+        with transaction.atomic():
+            answer = send(sent)
+            transaction.set_rollback(True)
+        return answer
+
+    return sent_and_undone
+
+
+def check_mutations(
+    way: str,
+    send: ways.Way,
+    requests: Requests,
+    errors: Errors,
+    record_property: Callable[[str, object], None],
+    *,
+    in_admin: bool = False,
+) -> None:
+    """Send mutations of good requests, and judge each answer."""
+    # A call opens two pages of the admin.
+    count, most_of_one, most_in_batch = COUNT, MOST, MOST_IN_BATCH
+    if in_admin:
+        count, most_of_one, most_in_batch = COUNT // 5, 2 * MOST, 8 * MOST_IN_BATCH
     slowest: list[tuple[float, int, str]] = []
     statuses: Counter[int] = Counter()
     ran: Counter[str] = Counter()
-    numbers = range(list(WAYS).index(way), COUNT, len(WAYS))
+    numbers = range(list(WAYS).index(way), count, len(WAYS))
     for number in numbers:
         random = Random(f"{SEED} {number}")
         sent = mutated(random, requests.good(random))
@@ -86,7 +132,7 @@ def test_each_mutation_is_answered(
                 RUNS.clear()
                 judge(sent, send(sent), RUNS)
                 assert RUNS == [], "a call has run twice"
-            most = MOST_IN_BATCH if answer.body.startswith(b"[") else MOST
+            most = most_in_batch if answer.body.startswith(b"[") else most_of_one
             taken = least(taken, most, send, sent)
             assert taken <= most, f"{taken:.3f} s"
         except Exception as why:
@@ -101,7 +147,7 @@ def test_each_mutation_is_answered(
             for model in (ToolCallRecord, PendingCall, UsedState):
                 model._default_manager.all().delete()
     # Otherwise all of it would be refused at once, and the test would show nothing.
-    assert {200, 202, 400, 401} <= statuses.keys() or COUNT < 1000
+    assert {200, 202, 400, 401} <= statuses.keys() or count < 1000
     record_property(f"{way}: {len(numbers)} requests of seed {SEED}", dict(statuses.most_common()))
     record_property(f"{way}: have run", dict(ran.most_common()))
     for taken, number, text in sorted(slowest, reverse=True):

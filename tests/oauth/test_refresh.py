@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
-from threading import Barrier
 from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.hashers import MD5PasswordHasher
-from django.db import connection, connections
+from django.db import connection
 from django.db.models import F
 from django.test import Client
 from django.urls import resolve
@@ -21,6 +17,7 @@ from oauth2_provider.models import AccessToken, RefreshToken
 
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.oauth.validator import checksum_of
+from tests.conftest import Race
 from tests.oauth.clients import CALLBACK, OAuthClient, answered
 from tests.oauth.conftest import OAUTH2_PROVIDER
 from tests.oauth.test_prune import prune
@@ -239,47 +236,6 @@ def test_invalid_exchanges_are_client_errors(
 
 
 # At the same time.
-
-Race = Callable[[Callable[[], Any], int], list[Any]]
-
-
-@pytest.fixture(params=["DEFERRED", "IMMEDIATE"])
-def race(
-    request: pytest.FixtureRequest,
-    transactional_db: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Race]:
-    """
-    A function that calls another in several threads at once and returns their results.
-
-    SQLite's in-memory database does not lock, so threads share a copy of it in a file.
-    """
-    file = tmp_path / "race.sqlite3"
-    if connection.vendor == "sqlite":
-        # Long enough for a slow machine.
-        options = {"transaction_mode": request.param, "timeout": 60}
-        changed = {**connection.settings_dict, "NAME": str(file), "OPTIONS": options}
-        monkeypatch.setitem(connections.settings, "default", changed)
-
-    def run(do: Callable[[], Any], number: int) -> list[Any]:
-        if connection.vendor == "sqlite" and not file.exists():
-            with connection.cursor() as cursor:
-                cursor.execute("VACUUM INTO %s", [str(file)])
-        together = Barrier(number)
-
-        def one(_: int) -> Any:
-            try:
-                together.wait(60)
-                return do()
-            finally:
-                connections.close_all()
-
-        with ThreadPoolExecutor(number) as pool:
-            return list(pool.map(one, range(number)))
-
-    yield run
-    ToolCallRecord.objects.all().delete()
 
 
 def post(**body: str) -> Any:

@@ -287,7 +287,7 @@ class TestLists:
 class TestActs:
     def test_protected_row_names_what_refers_to_it(self, world: World) -> None:
         text = complaint(world.client("root"), "newsroom_section_delete", id=world.politics.pk)
-        assert "Article: Harbour (newsroom.article 1)" in text
+        assert f"Article: Harbour (newsroom.article {world.harbour.pk})" in text
         world.users["adder"].user_permissions.add(*_permissions("delete_article", "view_article"))
         text = complaint(world.client("adder"), "newsroom_article_delete", id=world.harbour.pk)
         assert text == "This would also delete rows that the user may not delete: comment."
