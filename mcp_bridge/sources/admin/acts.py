@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from django.contrib.admin import ModelAdmin
@@ -51,7 +52,7 @@ class Act:
     def __str__(self) -> str:
         return f"{self.name} ({dotted_name(type(self.admin))})"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name in the option ``operations``: "newsroom.article.change"."""
         return f"{self.admin.opts.label_lower}.{self.verb}"

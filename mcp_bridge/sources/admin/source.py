@@ -200,10 +200,11 @@ class AdminSource(OperationSource[Act]):
         )
 
     def _known(self, operation: Act) -> dict[str, Any]:
+        place = dotted_name(type(operation.admin))
         return {
             "conditions": ("staff", f"the admin's permission: {operation.name}"),
-            "source": dotted_name(type(operation.admin)),
-            "function": dotted_name(type(operation.admin)),
+            "source": place,
+            "function": place,
             "target": f"{operation.name} of the admin {operation.admin.admin_site.name!r}",
         }
 
