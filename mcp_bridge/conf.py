@@ -176,6 +176,8 @@ class Conf:
     MAX_BODY_BYTES: Annotated[int, Ge(1)] = _key(1024 * 1024)
     MAX_RESULT_BYTES: Annotated[int, Ge(1)] = _key(5 * 1024 * 1024)
     CALL_TIMEOUT: Annotated[float, Gt(0)] | None = _key(None)
+    TASK_BACKEND: str = _key("default")
+    TASK_TTL: Annotated[float, Ge(1)] = _key(3600)
     PROGRESS_HEARTBEAT: Annotated[float, Gt(0)] | None = _key(10)
     REMOTE_SECRET_KEYS: Sequence[str] = _key([])
     REMOTE_ALLOWED_HOSTS: Sequence[Annotated[str, Field(pattern=r"^.+:[0-9]+$")]] = _key([])

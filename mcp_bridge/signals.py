@@ -37,6 +37,9 @@ tool_call_finished = RobustSignal()
 # the caller is unknown; ``request``, the HttpRequest.
 tool_call_refused = RobustSignal()
 
+# A person decided on a pending call: approved or refused it. ``pending``, its committed PendingCall.
+pending_call_decided = RobustSignal()
+
 # A call was held for approval. Sent once, not when the call is repeated while it is pending.
 # ``call``; ``pending``, its committed PendingCall.
 tool_call_held = RobustSignal()

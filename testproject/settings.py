@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import django
+
 from testproject.authorization import authorization
 from testproject.newsroom.archive import with_archive
 from testproject.newsroom.weather.source import weather_source
@@ -30,6 +32,10 @@ INSTALLED_APPS = [
     "oauth2_provider",
     "mcp_bridge.oauth",
     "mcp_bridge.remote",
+    "mcp_bridge.tasks",
+    # Django 6.0 and later have the first one built in.
+    *(["django_tasks"] if django.VERSION < (6, 0) else []),
+    "django_tasks_db",
     "mcp_bridge.ext.grpc",
     "mcp_bridge.ext.openapi",
     "mcp_bridge.ext.skills",
@@ -89,6 +95,13 @@ if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
             "OPTIONS": {"socket_timeout": 0.3, "socket_connect_timeout": 0.3},
         }
     }
+# A worker takes the tasks: manage.py db_worker --queue-name mcp
+TASKS = {
+    "default": {
+        "BACKEND": "django_tasks_db.DatabaseBackend",
+        "QUEUES": ["default", "mcp"],
+    }
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en"

@@ -25,13 +25,14 @@ from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.protocol import CallToolResult, InputRequiredResult, Request
 from mcp_bridge.protocol.exchange import internal_error
 from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.tasks import CreateTaskResult
 
 logger = get_logger("mcp_bridge.interceptors")
 
 # Seconds that a method may take before a warning is logged.
 LONG: Final = 0.1
 
-CallResult: TypeAlias = CallToolResult | InputRequiredResult
+CallResult: TypeAlias = CallToolResult | InputRequiredResult | CreateTaskResult
 Around: TypeAlias = Generator[ToolCall, CallResult, object]
 
 
@@ -188,8 +189,8 @@ def _end(begun: Around, call: ToolCall, outcome: CallResult | Exception) -> Call
     try:
         begun.throw(outcome) if isinstance(outcome, Exception) else begun.send(outcome)
     except StopIteration as ended:
-        is_question = isinstance(ended.value, InputRequiredResult)
-        return ended.value if is_question else _result(call, ended.value)
+        is_other = isinstance(ended.value, InputRequiredResult | CreateTaskResult)
+        return ended.value if is_other else _result(call, ended.value)
     begun.close()
     raise RuntimeError("call() must yield once.")
 

@@ -95,6 +95,12 @@ class Running:
         has_gone = self._part is not None and self._part.client_has_gone
         return has_gone or self.is_late or (self.task is not None and self.task.cancelling() > 0)
 
+    def check(self) -> None:
+        """Raise Cancelled or TimedOut if the call is over."""
+        if self.is_over:
+            self.raised = self.ending(Cancelled())
+            raise self.raised
+
     def report(self, done: float, total: float | None, message: object) -> None:
         """Send progress. Raises Cancelled or TimedOut if the call is over."""
         for number in (done, 0 if total is None else total):
@@ -104,9 +110,7 @@ class Running:
                 raise ValueError(f"progress({done!r}, {total!r}): give finite numbers.")
         if self.has_ended:
             return
-        if self.is_over:
-            self.raised = self.ending(Cancelled())
-            raise self.raised
+        self.check()
         if self._stream is not None:
             text = str(message).encode("utf-8", "replace").decode()
             self._stream.report(done, total, text)
@@ -329,6 +333,9 @@ def _databases(
     tool: Feature, may_ask: bool, is_limited: bool
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the databases with a transaction per call: from the start, and from a first query."""
+    if tool.options.task:
+        # For minutes it would hold SQLite's lock, and hide what the tool has done so far.
+        return frozenset(), frozenset()
     configured = {
         alias: each
         for alias, each in connections.settings.items()

@@ -142,10 +142,19 @@ def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
 
 
 def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
-    """
-    Return the question that a tool asks its client.
+    """Return the question that a tool asks its client. Raises the errors of ``check_question``."""
+    check_question(call, required)
+    question = _question(bound(call), required.requests, required.tool_state)
+    # Serialised once, so that an error is raised here.
+    question.to_json(call.context.revision)
+    return question
 
-    Raises MissingRequiredClientCapabilityError if the client has not declared the capability,
+
+def check_question(call: ToolCall, required: InputRequired) -> None:
+    """
+    Raise an exception unless a tool may ask its client this question.
+
+    It is MissingRequiredClientCapabilityError if the client has not declared the capability,
     ToolError in the last of MAX_ROUNDS, and TypeError for a question that is not JSON or a form
     that clients must not receive (check_form).
     """
@@ -162,10 +171,6 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
     for each in requests.values():
         if isinstance(each, FormElicitRequest):
             check_form(each.schema)
-    question = _question(bound(call), requests, required.tool_state)
-    # Serialised once, so that an error is raised here.
-    question.to_json(context.revision)
-    return question
 
 
 def _question(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from time import monotonic, sleep
 from typing import Any, NamedTuple
+from urllib.parse import urljoin
 
 from mcp_bridge.protocol import LATEST, errors
 from mcp_bridge.protocol.jsonrpc import JSONObject
@@ -50,6 +52,8 @@ class Context:
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
     tool_state: Any = None
+    # The absolute URL of the root of the site, for a call without its request.
+    base_url: str = ""
     # Sends notifications before the response (transports.streams.Stream), if it may be streamed.
     stream: Any = field(default=None, compare=False, repr=False)
     # The call while its tool runs (calls.running.Running).
@@ -78,6 +82,18 @@ class Context:
         if self._running is not None:
             self._running.report(done, total, message)
 
+    def sleep(self, seconds: float) -> None:
+        """
+        Wait, in a function that is not a coroutine, and look each second whether the call is over.
+
+        Raises Cancelled and TimedOut as ``progress`` does.
+        """
+        ends = monotonic() + seconds
+        while (left := ends - monotonic()) > 0:
+            if self._running is not None:
+                self._running.check()
+            sleep(min(left, 1))
+
     def __getattr__(self, name: str) -> Any:
         read = vars(self).get("_read_language") if name == "language" else None
         if read is None:
@@ -86,8 +102,10 @@ class Context:
         return language
 
     def absolute_url(self, path: str) -> str:
-        """Return the absolute URL of a path of this site; the path itself without a request."""
-        return path if self.request is None else str(self.request.build_absolute_uri(path))
+        """Return the absolute URL of a path of this site; the path itself if the host is unknown."""
+        if self.request is None:
+            return urljoin(self.base_url, path)
+        return str(self.request.build_absolute_uri(path))
 
     def require_capability(self, name: str) -> None:
         """

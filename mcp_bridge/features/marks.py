@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Final, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from mcp_bridge.features.rates import parse_rate
@@ -41,6 +41,7 @@ _TYPES: Final[dict[str, tuple[Any, str]]] = {
     **dict.fromkeys(("name", "throttle"), (str | None, "a string")),
     "precheck": (Callable | None, "a function"),
     "timeout": (int | float | None, "a number of seconds"),
+    "task": (bool | str | Callable, "True, False, 'required' or a function"),
 }
 
 
@@ -58,7 +59,9 @@ class ToolOptions:
     from the type hints. ``throttle`` is a rate limit for each caller ("20/min"), or a name in
     THROTTLE_RATES. With ``confirm``, each call requires confirmation by a person. ``precheck``
     takes parameters of the tool by name, and raises or returns False to refuse a call with them.
-    ``timeout`` is the time limit of a call in seconds (default: CALL_TIMEOUT).
+    ``timeout`` is the time limit of a call in seconds (default: CALL_TIMEOUT). With ``task``, a
+    call runs in a worker, as a task, if its client knows tasks (mcp_bridge.tasks): True for each
+    such call, a function of the ToolCall to decide for each, "required" to refuse all others.
     """
 
     name: str | None = None
@@ -81,6 +84,7 @@ class ToolOptions:
     throttle: str | None = None
     precheck: Callable[..., object] | None = None
     timeout: float | None = None
+    task: bool | str | Callable[..., object] = False
     # The names of the options that the mark sets.
     given: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
@@ -117,6 +121,11 @@ class ToolOptions:
                 raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise ValueError(f"mcp_tool(timeout={self.timeout!r}): it must be more than 0 seconds.")
+        self._expect(
+            not isinstance(self.task, str) or self.task == "required",
+            "task",
+            "True, False, 'required' or a function",
+        )
         if self.read_only and self.destructive:
             raise ValueError(
                 "mcp_tool(): a read_only tool cannot be destructive: drop one of them."
@@ -249,6 +258,7 @@ class OwnOptions(SharedOptions, _Own, total=False):
 
     input_schema: JSONSchema | None
     output_schema: JSONSchema | None
+    task: bool | Literal["required"] | Callable[..., object]
 
 
 class OfResource(_Shared, _Own, total=False):

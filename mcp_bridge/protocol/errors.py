@@ -143,7 +143,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
 
     def __init__(self, *capabilities: str, legacy: str | None = None, asked: bool = False) -> None:
         """
-        Take names ("elicitation.url"), and the version of a legacy client.
+        Take names ("elicitation.url", "extensions.NAME"), and the version of a legacy client.
 
         ``asked`` is true if the call could ask a client that declared them in ``initialize``.
         """
@@ -151,7 +151,8 @@ class MissingRequiredClientCapabilityError(ProtocolError):
         required: _Capabilities = {}
         for name in capabilities:
             inner = required
-            for part in name.split("."):
+            # Names of extensions have dots.
+            for part in name.split(".", 1 if name.startswith("extensions.") else -1):
                 inner = inner.setdefault(part, {})
         text = (
             f"This request requires the client capability {named}: declare it in "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -17,6 +17,7 @@ from mcp_bridge.calls import errors
 from mcp_bridge.calls.interceptors import CallResult, CallsAround, having, see_request
 from mcp_bridge.calls.running import run, run_precheck
 from mcp_bridge.concurrency import places
+from mcp_bridge.conf import imported
 from mcp_bridge.exceptions import (
     CallRefused,
     InputRequired,
@@ -35,6 +36,7 @@ from mcp_bridge.protocol import (
     ProtocolError,
     Request,
 )
+from mcp_bridge.protocol.tasks import TASKS, CreateTaskResult
 from mcp_bridge.records import recorder
 
 
@@ -47,7 +49,8 @@ class Call:
     it is found. ``tool`` is the feature found, of the ``kind``, ``answers`` the client's answers,
     and ``checked`` the ToolCall once the arguments are Python values. Calls by name have an
     ``endpoint``; calls of clients have their ``request`` and the ``slot`` that it takes. ``around``
-    are the site's interceptors, if any.
+    are the site's interceptors, if any. ``task`` is the run of a task (tasks.working.Run), whose
+    call was counted and confirmed when it was accepted.
     """
 
     name: object
@@ -62,6 +65,7 @@ class Call:
     checked: Any = None
     is_counted: bool = False
     around: CallsAround | None = None
+    task: Any = None
 
 
 # A step raises CallRefused or ProtocolError to refuse a call, and awaits a thread if it blocks.
@@ -72,6 +76,7 @@ _UNKNOWN: Final[dict[str, type[protocol.errors.UnknownFeatureError]]] = {
     "resource": protocol.errors.ResourceNotFoundError,
     "prompt": protocol.errors.UnknownPromptError,
 }
+_ACCEPT: Final = "mcp_bridge.tasks.accepting.accept"
 # The params of a client's answer to an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
@@ -192,6 +197,7 @@ async def perform(call: Call) -> CallResult:
 
 async def _perform(call: Call) -> CallResult:
     started: recorder.StartedCall | None = None
+    sent = call.arguments
     try:
         tool = call.tool or await find(call)
         if not tool.is_async:
@@ -200,6 +206,8 @@ async def _perform(call: Call) -> CallResult:
             return answer
         for step in steps_of(tool, call.answers is not None):
             await step(call, tool)
+        if tool.options.task and (created := await become_task(call, sent)):
+            return created
         started = await recorder.start(call.checked)
         if started.is_begun:
             places.check_cancelled()
@@ -207,12 +215,15 @@ async def _perform(call: Call) -> CallResult:
         await places.in_thread()
         if started is not None:
             await recorder.finish(started, Outcome.CANCELLED)
+        is_held = isinstance(error, CallRefused) and error.pending_call and not error.repeated
+        if is_held and (created := await become_task(call, sent, error)):
+            return created
         return _refused(call, error)
     try:
         result, size = await run(started.call, started.finish_in)
     except (Exception, InputRequired, TimedOut) as raised:
         await places.in_thread()
-        return await _handle_exception(started, raised)
+        return await _handle_exception(started, raised, call.task)
     except asyncio.CancelledError:
         await places.in_thread()
         await recorder.finish(started, Outcome.CANCELLED)
@@ -222,6 +233,29 @@ async def _perform(call: Call) -> CallResult:
     if not started.is_finished:
         await recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
     return result
+
+
+def takes_task(call: Call) -> bool:
+    """Return whether the client of a call can follow a task in place of its result."""
+    if call.request is None or "task" not in call.endpoint.snapshot.kinds:
+        return False
+    known = call.request.client_capabilities.get("extensions")
+    return call.request.revision.modern and isinstance(known, Mapping) and TASKS in known
+
+
+async def become_task(
+    call: Call, sent: object, held: Exception | None = None
+) -> CreateTaskResult | None:
+    """
+    Return the task that a call becomes, if it does, with its arguments as ``sent`` by the client.
+
+    ``held`` says that it waits for a person. Raises CallRefused if the caller has too many.
+    """
+    if not takes_task(call):
+        return None
+    await places.in_thread()
+    created: CreateTaskResult | None = imported(_ACCEPT)(call, sent, held)
+    return created
 
 
 async def find(call: Call) -> Feature:
@@ -305,6 +339,8 @@ def steps_of(tool: Feature, is_answer: bool) -> tuple[Step, ...]:
     checks: list[Step] = [check_arguments]
     if tool.access.scopes:
         checks.insert(0, check_scopes)
+    if tool.options.task == "required":
+        checks.insert(0, require_task)
     if tool.precheck is not None:
         checks.append(ask_precheck)
     if tool.options.confirm or is_answer:
@@ -344,6 +380,12 @@ async def check_scopes(call: Call, tool: Feature) -> None:
     policy.check_scopes(tool, call.context)
 
 
+async def require_task(call: Call, tool: Feature) -> None:
+    """Raise MissingRequiredClientCapabilityError for a client that cannot follow a task."""
+    if call.request is not None and not takes_task(call):
+        raise call.context.missing_capabilities(f"extensions.{TASKS}")
+
+
 async def check_arguments(call: Call, tool: Feature) -> None:
     """Convert the arguments to Python values. Raises CallRefused, listing all errors."""
     if not tool.is_plain:
@@ -357,7 +399,8 @@ async def check_arguments(call: Call, tool: Feature) -> None:
     except Exception as exception:
         unchecked = ToolCall(tool=tool, arguments={}, context=call.context, sent=sent)
         raise CallRefused(*errors.handle_error(unchecked, exception)[:3]) from exception
-    call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent)
+    left = {} if call.task is None else call.task.left
+    call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent, **left)
 
 
 async def ask_precheck(call: Call, tool: Feature) -> None:
@@ -380,7 +423,7 @@ async def confirm(call: Call, tool: Feature) -> None:
     Raises CallRefused with the question, and for a refused call.
     """
     # Imported late, since few tools require confirmation.
-    from mcp_bridge.confirmation.confirm import ask_person, resume
+    from mcp_bridge.confirmation.confirm import ask_person, hold, resume, shown_arguments
 
     await places.in_thread()
     try:
@@ -394,6 +437,8 @@ async def confirm(call: Call, tool: Feature) -> None:
     if tool.options.confirm and not call.checked.confirmed:
         call.is_counted = False
         await count(call, tool)
+        if call.task is not None:
+            raise hold(call.checked, shown_arguments(call.checked))
         raise CallRefused(ask_person(call.checked), ErrorCode.UNCONFIRMED)
 
 
@@ -423,7 +468,7 @@ def _refused(call: Call, error: Exception | asyncio.CancelledError) -> CallResul
 
 
 async def _handle_exception(
-    started: recorder.StartedCall, raised: Exception | InputRequired | TimedOut
+    started: recorder.StartedCall, raised: Exception | InputRequired | TimedOut, task: Any = None
 ) -> CallResult:
     """Record the end of a call that raised, and return the result for the model."""
     call = started.call
@@ -436,7 +481,7 @@ async def _handle_exception(
             from mcp_bridge.confirmation.confirm import ask_client
 
             try:
-                question = ask_client(call, raised)
+                question = (ask_client if task is None else task.ask)(call, raised)
             except ToolError as refused:
                 handled = errors.handle_error(call, refused)
             except (TypeError, ValueError) as cause:

@@ -25,7 +25,7 @@ from mcp_bridge.protocol import (
 )
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import listening, tools
-from mcp_bridge.server.methods import Endpoint, Methods, cacheable
+from mcp_bridge.server.methods import Endpoint, Method, Methods, cacheable
 from mcp_bridge.server.perform import Call, find, intercept_request
 
 
@@ -39,7 +39,7 @@ async def initialize(endpoint: MCPServer, request: Request, context: Context) ->
             raise errors.InvalidParamsError(f"Invalid params: {name} must be an object.")
     return {
         "protocolVersion": negotiate(requested).version,
-        "capabilities": endpoint.capabilities,
+        "capabilities": endpoint.capabilities(modern=False),
         "serverInfo": endpoint.server_info,
         **_instructions(endpoint),
     }
@@ -47,7 +47,7 @@ async def initialize(endpoint: MCPServer, request: Request, context: Context) ->
 
 async def discover(endpoint: MCPServer, request: Request, context: Context) -> JSONObject:
     """Return the supported revisions and capabilities (MCP 2026-07-28, "Discovery")."""
-    capabilities = endpoint.capabilities
+    capabilities = endpoint.capabilities(modern=True)
     if endpoint.has_streams:
         added = endpoint.streamed_capabilities
         capabilities = {
@@ -89,6 +89,8 @@ class MCPServer(Endpoint):
         "prompt": "mcp_bridge.server.other_kinds.PROMPTS",
         "skills": "mcp_bridge.ext.skills.methods.SKILLS",
     }
+    # Those that modern clients alone know.
+    modern_kinds: ClassVar[Mapping[str, str]] = {"task": "mcp_bridge.tasks.methods.TASKS"}
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
@@ -117,16 +119,21 @@ class MCPServer(Endpoint):
         """Whether a response may last as long as its client wants."""
         return isinstance(self.request, ASGIRequest)
 
-    def of_kinds(self) -> tuple[Methods, JSONObject]:
+    def of_kinds(self, *, modern: bool) -> tuple[Methods, JSONObject]:
         """Return the methods and capabilities of the other kinds that the site has features of."""
-        found = [imported(self.kinds[each]) for each in sorted(self.snapshot.kinds & {*self.kinds})]
-        methods = {name: method for each, _ in found for name, method in each.items()}
-        return methods, {name: value for _, each in found for name, value in each.items()}
+        known = {**self.kinds, **self.modern_kinds} if modern else self.kinds
+        methods: dict[str, Method] = {}
+        capabilities: dict[str, JSONObject] = {}
+        for kind in sorted(self.snapshot.kinds & {*known}):
+            of_kind, declared = imported(known[kind])
+            methods |= of_kind
+            for name, value in declared.items():
+                capabilities[name] = {**capabilities.get(name, {}), **value}
+        return methods, capabilities
 
-    @property
-    def capabilities(self) -> JSONObject:
-        """The capabilities without those that need a stream (MCP schema, ServerCapabilities)."""
-        return {**self.server_capabilities, **self.of_kinds()[1]}
+    def capabilities(self, *, modern: bool) -> JSONObject:
+        """Return the capabilities that need no stream (MCP schema, ServerCapabilities)."""
+        return {**self.server_capabilities, **self.of_kinds(modern=modern)[1]}
 
     def choose(self, toolset: str | None) -> bool:
         """
@@ -200,7 +207,7 @@ class MCPServer(Endpoint):
             of_era = self.modern_methods if request.revision.modern else self.legacy_methods
             method = self.methods.get(request.method) or of_era.get(request.method)
             if method is None:
-                method = self.of_kinds()[0].get(request.method)
+                method = self.of_kinds(modern=request.revision.modern)[0].get(request.method)
             if method is None and self.has_streams and request.revision.modern:
                 method = self.streamed_methods.get(request.method)
             if method is None:

@@ -1,0 +1,122 @@
+"""The methods of tasks (MCP's extension Tasks, ``io.modelcontextprotocol/tasks``)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from django.db import transaction
+
+from mcp_bridge.access.policy import caller_of
+from mcp_bridge.concurrency.places import in_thread
+from mcp_bridge.features import Context
+from mcp_bridge.protocol import JSONObject, Request, errors
+from mcp_bridge.protocol.input_requests import check_response
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.tasks import TASKS as EXTENSION
+from mcp_bridge.server.methods import Endpoint, Methods
+from mcp_bridge.tasks.accepting import enqueue
+from mcp_bridge.tasks.models import DEAD, McpTask
+
+logger = get_logger("mcp_bridge.tasks")
+
+Status = McpTask.Status
+_DONE: Final[JSONObject] = {"resultType": "complete"}
+
+
+async def get_task(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
+    """Return a task of the caller, with its result, its error or its questions, if any."""
+    task = await _task_of(request, context)
+    found: dict[str, Any] = {**_DONE, **task.members}
+    if task.status == Status.COMPLETED:
+        found["result"] = task.result
+    elif task.status == Status.FAILED:
+        found["error"] = task.error
+    elif task.status == Status.INPUT_REQUIRED:
+        found["inputRequests"] = task.questions
+    return found
+
+
+async def update_task(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
+    """
+    Take a client's answers to the questions of a task, whose run the last one begins.
+
+    Others are ignored. Raises InvalidParamsError for an answer of another type than its question.
+    """
+    task = await _task_of(request, context)
+    responses = request.params.get("inputResponses")
+    if not isinstance(responses, dict):
+        raise errors.InvalidParamsError("Invalid params: inputResponses must be an object.")
+    using = McpTask.rows().db
+    with transaction.atomic(using):
+        # Written before it is read: SQLite then waits for its turn.
+        McpTask.rows().filter(pk=task.pk).update(caller=task.caller)
+        task = McpTask.rows().select_for_update().get(pk=task.pk)
+        if task.status != Status.INPUT_REQUIRED:
+            return _DONE
+        given = {key: each for key, each in responses.items() if key in task.questions}
+        for key, response in given.items():
+            check_response(key, task.questions[key]["method"], response)
+        left = {key: each for key, each in task.questions.items() if key not in given}
+        # Without the number of the round.
+        own = {key.rpartition(".")[0]: each for key, each in given.items()}
+        status = Status.INPUT_REQUIRED if left else Status.WORKING
+        task.become(status, questions=left, answers={**task.answers, **own})
+        if not left:
+            transaction.on_commit(partial(enqueue, task), using=using)
+    return _DONE
+
+
+async def cancel_task(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
+    """Cancel a task of the caller, unless it is over."""
+    task = await _task_of(request, context)
+    task.become(Status.CANCELLED)
+    return _DONE
+
+
+async def _task_of(request: Request, context: Context) -> McpTask:
+    """
+    Return the caller's task that a request names.
+
+    Raises InvalidParamsError, alike for a task that is unknown, another caller's, or expired, and
+    MissingRequiredClientCapabilityError for a client without the extension.
+    """
+    known = request.client_capabilities.get("extensions")
+    if not isinstance(known, Mapping) or EXTENSION not in known:
+        raise context.missing_capabilities(f"extensions.{EXTENSION}")
+    key = request.params.get("taskId")
+    if not isinstance(key, str):
+        raise errors.InvalidParamsError("Invalid params: taskId must be a string.")
+    headers = request.headers
+    # Some clients leave it out.
+    if headers is not None and headers.name is not None:
+        headers.check(request.revision.version, request.method, key)
+    await in_thread()
+    rows = McpTask.rows().filter(pk=key[:33].replace("\0", ""), caller=" ".join(caller_of(context)))
+    task = rows.first()
+    if task is None or task.is_expired:
+        raise errors.InvalidParamsError("Unknown task: it does not exist, or has expired.")
+    fail_dead(task)
+    return task
+
+
+def fail_dead(task: McpTask) -> None:
+    """Mark a task as failed if its worker has died."""
+    if not task.is_dead:
+        return
+    reference = secrets.token_hex(6)
+    text = (
+        f"The worker of the task has ended without a result; the server's log has the reference "
+        f"{reference}. What it had committed remains, and it is not run again."
+    )
+    if task.become(Status.FAILED, error={"code": errors.InternalError.code, "message": text}):
+        told = "The worker of task %s… gave no sign of life for %s s (reference %s)"
+        logger.error(told, task.pk[:6], DEAD, reference)
+
+
+TASKS: Final[tuple[Methods, JSONObject]] = (
+    {"tasks/get": get_task, "tasks/update": update_task, "tasks/cancel": cancel_task},
+    {"extensions": {EXTENSION: {}}},
+)

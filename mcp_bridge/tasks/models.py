@@ -1,0 +1,164 @@
+"""The tasks: each row is the truth about its task, and the queue only runs it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import models, router
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.models.users import optional_user
+
+# Seconds between two signs of life of a worker, and without one until its task has failed.
+HEARTBEAT: Final = 30
+DEAD: Final = 300
+# The milliseconds after which clients should ask again.
+POLL: Final = 1000
+
+
+def new_id() -> str:
+    """Return an unguessable identifier: 24 random bytes."""
+    return secrets.token_urlsafe(24)
+
+
+class JSONText(models.TextField[Any, Any]):
+    """A JSON value as ASCII text: databases refuse some texts that JSON has, such as NUL."""
+
+    def from_db_value(self, value: str | None, *others: object) -> Any:
+        return None if value is None else json.loads(value)
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value)
+
+
+class McpTask(models.Model):
+    """
+    A call that runs in a worker.
+
+    ``caller`` is its owner (access.policy.caller_of). ``arguments`` are kept until it is over, as
+    the client sent them. ``origin`` is what the worker has of the request (tasks.origins).
+    ``questions`` are the requests to the client by key, ``answers`` the responses by the tool's own
+    keys, ``tool_state`` the tool's state between its runs. ``pending_call`` is the approval that it
+    waits for. ``result`` is a CallToolResult, ``error`` a JSON-RPC error. ``record`` is the key of
+    the record of its last run.
+    """
+
+    class Status(models.TextChoices):
+        WORKING = "working", _("working")
+        INPUT_REQUIRED = "input_required", _("waits for its client")
+        COMPLETED = "completed", _("completed")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
+    id = models.CharField(primary_key=True, max_length=32, default=new_id, editable=False)
+    caller = models.CharField(max_length=160, editable=False)
+    user = optional_user(_("user"))
+    tool = models.CharField(_("tool"), max_length=128)
+    fingerprint = models.CharField(max_length=64, editable=False)
+    arguments = JSONText(_("arguments"), null=True)
+    origin = JSONText(default=dict, editable=False)
+    status = models.CharField(
+        _("status"), max_length=16, choices=Status.choices, default=Status.WORKING, db_index=True
+    )
+    message = models.CharField(_("message"), max_length=500, blank=True)
+    questions = JSONText(default=dict, editable=False)
+    answers = JSONText(default=dict, editable=False)
+    tool_state = JSONText(null=True, editable=False)
+    round = models.PositiveIntegerField(default=1, editable=False)
+    confirmed_at = models.DateTimeField(_("confirmed"), null=True)
+    pending_call = models.ForeignKey(
+        "mcp_bridge.PendingCall",
+        models.SET_NULL,
+        verbose_name=_("pending call"),
+        related_name="+",
+        null=True,
+    )
+    result = JSONText(_("result"), null=True)
+    error = JSONText(_("error"), null=True)
+    record = models.UUIDField(null=True, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    updated_at = models.DateTimeField(_("changed"), default=timezone.now)
+    # When a worker began its run, and gave its last sign of life.
+    started_at = models.DateTimeField(_("started"), null=True)
+    seen_at = models.DateTimeField(_("last sign of life"), null=True)
+    ttl_ms = models.PositiveBigIntegerField(editable=False)
+    expires_at = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        ordering = ["-created_at", "-pk"]
+        default_permissions = ("view", "change")
+        indexes = [models.Index(fields=["caller", "status"], name="mcp_task_caller")]
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.pk[:6]}…)"
+
+    @classmethod
+    def rows(cls) -> models.QuerySet[McpTask]:
+        """Return all tasks, in the database for writes."""
+        return cls._default_manager.using(router.db_for_write(cls))
+
+    @classmethod
+    def open(cls) -> Q:
+        """Return the condition that a task is not over."""
+        waits = (cls.Status.WORKING, cls.Status.INPUT_REQUIRED)
+        return Q(status__in=waits, expires_at__gt=timezone.now())
+
+    @classmethod
+    def dead(cls) -> Q:
+        """Return the condition that the worker of a task has died."""
+        silent = timezone.now() - timedelta(seconds=DEAD)
+        return Q(status=cls.Status.WORKING, started_at__isnull=False, seen_at__lt=silent)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it will not change any more."""
+        return self.status not in (self.Status.WORKING, self.Status.INPUT_REQUIRED)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether its time to live has passed."""
+        return self.expires_at <= timezone.now()
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its worker has died."""
+        silent = timezone.now() - timedelta(seconds=DEAD)
+        is_running = self.status == self.Status.WORKING and self.started_at is not None
+        return is_running and self.seen_at is not None and self.seen_at < silent
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members that every result about the task has (MCP's extension Tasks, ``Task``)."""
+        found: dict[str, Any] = {
+            "taskId": self.pk,
+            "status": self.status,
+            "createdAt": self.created_at.isoformat(),
+            "lastUpdatedAt": self.updated_at.isoformat(),
+            "ttlMs": self.ttl_ms,
+            "pollIntervalMs": POLL,
+        }
+        return found | ({"statusMessage": self.message} if self.message else {})
+
+    def become(self, status: str, *, by_worker: bool = False, **values: Any) -> bool:
+        """
+        Save a status and other values, by column, unless the task is over; return whether it was.
+
+        ``by_worker`` says that it must still be running. A task that is over keeps no arguments.
+        """
+        rows = McpTask.rows().filter(pk=self.pk)
+        rows = rows.filter(status=self.Status.WORKING) if by_worker else rows.filter(McpTask.open())
+        values |= {"status": status, "updated_at": timezone.now()}
+        if status not in (self.Status.WORKING, self.Status.INPUT_REQUIRED):
+            values |= {"arguments": None, "answers": {}, "questions": {}, "tool_state": None}
+        is_saved = bool(rows.update(**values))
+        if is_saved:
+            for name, value in values.items():
+                setattr(self, name, value)
+        return is_saved

@@ -1,0 +1,103 @@
+"""What a worker has of the request of a call: its caller, client, language, time zone and host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.db.models import Model
+from django.utils import timezone, translation
+
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features import Client, Context
+from mcp_bridge.protocol.revisions import LATEST, REVISIONS
+from mcp_bridge.tasks.models import McpTask
+
+
+class Unkeepable(Exception):
+    """A credential that cannot be found again later."""
+
+
+def stored(context: Context) -> dict[str, Any]:
+    """Return what a worker needs of a request, as JSON. Raises Unkeepable."""
+    return {
+        "credential": _key_of(context.auth),
+        "client": [dict(context.client.info), dict(context.client.capabilities)],
+        "revision": context.revision.version,
+        "language": context.language,
+        "time_zone": timezone.get_current_timezone_name(),
+        "base_url": context.absolute_url("/"),
+        "remote_address": context.remote_address,
+        "user_agent": context.user_agent,
+    }
+
+
+@contextmanager
+def restored(task: McpTask, stream: Any) -> Iterator[Context]:
+    """
+    Return the context of a run of a task, in its language and time zone.
+
+    Raises ToolError if the user or the credential of the call has ended.
+    """
+    origin = task.origin
+    user: Any = AnonymousUser()
+    if task.caller.startswith("user "):
+        user = get_user_model()._default_manager.filter(pk=task.user_id).first()
+        if user is None or not user.is_active:
+            raise ToolError("the user of the call is not active any more")
+    with translation.override(origin["language"]), timezone.override(origin["time_zone"]):
+        yield Context(
+            user=user,
+            auth=_credential(origin["credential"], user),
+            revision=REVISIONS.get(origin["revision"], LATEST),
+            client=Client(*origin["client"]),
+            language=origin["language"],
+            base_url=origin["base_url"],
+            remote_address=origin["remote_address"],
+            user_agent=origin["user_agent"],
+            input_responses=task.answers,
+            tool_state=task.tool_state,
+            stream=stream,
+        )
+
+
+def _key_of(auth: Any) -> Any:
+    """Return where a credential is found again: its model and key, or the claims of a JWT."""
+    if auth is None:
+        return None
+    if isinstance(auth, Model):
+        return {"model": auth._meta.label_lower, "pk": str(auth.pk)}
+    claims = getattr(auth, "claims", None)
+    if isinstance(claims, Mapping) and "exp" in claims:
+        names = {"name": auth.name, "resource": [*auth.resource], "scopes": [*auth.scopes]}
+        return {"claims": dict(claims), **names}
+    raise Unkeepable(type(auth).__name__)
+
+
+def _credential(key: Any, user: Any) -> Any:
+    """Return the credential of a call. Raises ToolError if it has ended."""
+    ended = ToolError("the credential of the call has been revoked, or has expired")
+    if key is None:
+        return None
+    if "claims" in key:
+        from mcp_bridge.ext.jwt.authentication import AccessToken
+
+        if datetime.fromtimestamp(key["claims"]["exp"], UTC) < timezone.now():
+            raise ended
+        limits = frozenset(key["resource"]), frozenset(key["scopes"])
+        return AccessToken(key["claims"], key["name"], *limits)
+    found: Any = apps.get_model(key["model"])._base_manager.filter(pk=key["pk"]).first()
+    if found is None:
+        raise ended
+    is_valid = getattr(found, "is_valid", True)
+    if not (is_valid() if callable(is_valid) else is_valid):
+        raise ended
+    # As the user of its token, which a token's own relations may ask.
+    if getattr(found, "user_id", user.pk) == user.pk and user.pk is not None:
+        found.user = user
+    return found
