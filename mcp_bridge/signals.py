@@ -37,7 +37,7 @@ tool_call_finished = RobustSignal()
 # the caller is unknown; ``request``, the HttpRequest.
 tool_call_refused = RobustSignal()
 
-# A person decided on a pending call: approved or refused it. ``pending``, its committed PendingCall.
+# A person approved or refused a pending call. ``pending``, its committed PendingCall.
 pending_call_decided = RobustSignal()
 
 # A call was held for approval. Sent once, not when the call is repeated while it is pending.

@@ -102,7 +102,7 @@ class Context:
         return language
 
     def absolute_url(self, path: str) -> str:
-        """Return the absolute URL of a path of this site; the path itself if the host is unknown."""
+        """Return the absolute URL of a path of this site; the path itself without a known host."""
         if self.request is None:
             return urljoin(self.base_url, path)
         return str(self.request.build_absolute_uri(path))

@@ -237,14 +237,15 @@ async def _perform(call: Call) -> CallResult:
 
 def takes_task(call: Call) -> bool:
     """Return whether the client of a call can follow a task in place of its result."""
-    if call.request is None or "task" not in call.endpoint.snapshot.kinds:
+    if call.request is None or call.kind != Tool.kind:
         return False
     known = call.request.client_capabilities.get("extensions")
-    return call.request.revision.modern and isinstance(known, Mapping) and TASKS in known
+    is_known = isinstance(known, Mapping) and TASKS in known
+    return is_known and call.request.revision.modern and "task" in call.endpoint.snapshot.kinds
 
 
 async def become_task(
-    call: Call, sent: object, held: Exception | None = None
+    call: Call, sent: object, held: BaseException | None = None
 ) -> CreateTaskResult | None:
     """
     Return the task that a call becomes, if it does, with its arguments as ``sent`` by the client.
@@ -423,7 +424,8 @@ async def confirm(call: Call, tool: Feature) -> None:
     Raises CallRefused with the question, and for a refused call.
     """
     # Imported late, since few tools require confirmation.
-    from mcp_bridge.confirmation.confirm import ask_person, hold, resume, shown_arguments
+    from mcp_bridge.confirmation.confirm import ask_person, resume
+    from mcp_bridge.confirmation.queue import hold, shown_arguments
 
     await places.in_thread()
     try:

@@ -33,7 +33,7 @@ logger = get_logger("mcp_bridge.tasks")
 MOST_OPEN: Final = 100
 
 
-def accept(call: Call, sent: object, held: CallRefused | None) -> CreateTaskResult | None:
+def accept(call: Call, sent: Any, held: CallRefused | None) -> CreateTaskResult | None:
     """
     Store a call as a task, for a worker or, if it is ``held``, until a person has decided.
 
@@ -44,38 +44,39 @@ def accept(call: Call, sent: object, held: CallRefused | None) -> CreateTaskResu
     checked: ToolCall = call.checked
     if held is None and not _is_wanted(checked):
         return None
-    try:
-        origin = stored(checked.context)
-    except Unkeepable as why:
-        return _without(checked, f"a worker cannot check the credential ({why}) again")
-    caller = " ".join(caller_of(checked.context))
+    caller = " ".join(caller_of(checked.context))[:160]
     rows = McpTask.rows().filter(McpTask.open(), caller=caller)
-    if held is not None:
-        waiting = rows.filter(pending_call=held.pending_call).first()
-        if waiting is not None:
-            return CreateTaskResult(waiting.members)
-    if rows.count() >= MOST_OPEN:
-        return (
-            _without(checked, f"{MOST_OPEN} tasks of this caller are not over") if held else _many()
-        )
-    now, user = timezone.now(), checked.context.user
-    ttl = timedelta(seconds=conf.TASK_TTL)
+    pending: Any = None if held is None else held.pending_call
+    waiting = pending and rows.filter(pending_call=pending).first()
+    if waiting:
+        # The client has repeated its call.
+        return CreateTaskResult(waiting.members)
+    if held is None and rows.count() >= MOST_OPEN:
+        text = f"{MOST_OPEN} tasks of this caller are not over. Wait for some, or cancel them."
+        raise _refused(checked, text)
+    try:
+        origin: Any = {**stored(checked.context), "toolset": call.endpoint.snapshot.toolset}
+    except Unkeepable as why:
+        if held is None and checked.tool.options.task == "required":
+            raise _refused(checked, f"a worker could not check its caller again: {why}.") from why
+        return None
+    now, user, given = timezone.now(), checked.context.user, dict(checked.context.input_responses)
     task = McpTask(
         caller=caller,
         user_id=user.pk if user is not None and user.is_authenticated else None,
         tool=checked.tool.name,
         fingerprint=fingerprint(canonical_definition(checked.tool)),
         arguments=sent or {},
-        origin={**origin, "toolset": call.endpoint.snapshot.toolset},
-        answers=dict(checked.context.input_responses),
+        origin=origin,
+        answers=given,
         tool_state=checked.context.tool_state,
         round=checked.round,
         confirmed_at=checked.confirmed_at,
         message="" if held is None else _waits(held),
-        pending_call_id=None if held is None else held.pending_call,
+        pending_call_id=pending,
         created_at=now,
         updated_at=now,
-        expires_at=now + ttl,
+        expires_at=now + timedelta(seconds=conf.TASK_TTL),
         ttl_ms=int(conf.TASK_TTL * 1000),
     )
     with transaction.atomic(using=McpTask.rows().db):
@@ -118,19 +119,9 @@ def _is_wanted(call: ToolCall) -> bool:
         raise CallRefused(*errors.handle_error(call, exception)[:3]) from exception
 
 
-def _without(call: ToolCall, why: str) -> None:
-    """Return None for a call that runs without a task. Raises CallRefused if it must have one."""
-    if call.tool.options.task == "required":
-        text = f"Nothing was run: {call.tool.name} runs only as a task, and {why}."
-        raise CallRefused(CallToolResult.error(text), ErrorCode.THROTTLED)
-
-
-def _many() -> Any:
-    text = (
-        f"Nothing was run: {MOST_OPEN} tasks of this caller are not over. Wait until some of them "
-        "have ended, or cancel some."
-    )
-    raise CallRefused(CallToolResult.error(text), ErrorCode.THROTTLED)
+def _refused(call: ToolCall, why: str) -> CallRefused:
+    text = f"Nothing was run: {call.tool.name} runs as a task, and {why}"
+    return CallRefused(CallToolResult.error(text), ErrorCode.THROTTLED)
 
 
 def _waits(held: CallRefused) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import django
@@ -9,13 +10,11 @@ import django
 from mcp_bridge.conf import conf
 from mcp_bridge.tasks.working import QUEUE, work
 
-if django.VERSION >= (6, 0):
-    from django.tasks import task
-else:
-    from django_tasks import task
+# Built in since Django 6.0.
+_tasks = import_module("django.tasks" if django.VERSION >= (6, 0) else "django_tasks")
 
 
-@task(queue_name=QUEUE, backend=conf.TASK_BACKEND)
+@_tasks.task(queue_name=QUEUE, backend=conf.TASK_BACKEND)  # type: ignore[untyped-decorator]
 def run_task(key: str) -> Any:
     """Run a task (McpTask) by its key."""
     work(key)

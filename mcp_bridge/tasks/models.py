@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db import models, router
 from django.db.models import Q
@@ -26,8 +26,16 @@ def new_id() -> str:
     return secrets.token_urlsafe(24)
 
 
-class JSONText(models.TextField[Any, Any]):
+if TYPE_CHECKING:
+    _TextField = models.TextField[Any, Any]
+else:
+    _TextField = models.TextField
+
+
+class JSONText(_TextField):
     """A JSON value as ASCII text: databases refuse some texts that JSON has, such as NUL."""
+
+    _pyi_private_set_type: Any
 
     def from_db_value(self, value: str | None, *others: object) -> Any:
         return None if value is None else json.loads(value)

@@ -20,11 +20,14 @@ from mcp_bridge.tasks.models import McpTask
 
 
 class Unkeepable(Exception):
-    """A credential that cannot be found again later."""
+    """A user or credential that cannot be found again later."""
 
 
 def stored(context: Context) -> dict[str, Any]:
     """Return what a worker needs of a request, as JSON. Raises Unkeepable."""
+    user = context.user
+    if getattr(user, "is_authenticated", False) and not isinstance(user, get_user_model()):
+        raise Unkeepable(f"its user is no row of a table, but a {type(user).__name__}")
     return {
         "credential": _key_of(context.auth),
         "client": [dict(context.client.info), dict(context.client.capabilities)],
@@ -47,7 +50,8 @@ def restored(task: McpTask, stream: Any) -> Iterator[Context]:
     origin = task.origin
     user: Any = AnonymousUser()
     if task.caller.startswith("user "):
-        user = get_user_model()._default_manager.filter(pk=task.user_id).first()
+        known: Any = get_user_model()._default_manager
+        user = known.filter(pk=task.user_id).first()
         if user is None or not user.is_active:
             raise ToolError("the user of the call is not active any more")
     with translation.override(origin["language"]), timezone.override(origin["time_zone"]):
@@ -76,7 +80,7 @@ def _key_of(auth: Any) -> Any:
     if isinstance(claims, Mapping) and "exp" in claims:
         names = {"name": auth.name, "resource": [*auth.resource], "scopes": [*auth.scopes]}
         return {"claims": dict(claims), **names}
-    raise Unkeepable(type(auth).__name__)
+    raise Unkeepable(f"its credential, a {type(auth).__name__}, is not stored")
 
 
 def _credential(key: Any, user: Any) -> Any:
