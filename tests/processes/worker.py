@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -179,6 +180,38 @@ def clean() -> None:
     ToolSetting.objects.filter(name="race").delete()
     for rows in (PendingCall.objects, UsedState.objects, Group.objects, get_user_model().objects):
         rows.all().delete()
+
+
+def post(method: str, **params: Any) -> dict[str, Any]:
+    """Return the result, or the error, of a request of a client that can follow tasks."""
+    from django.contrib.auth import get_user_model
+
+    from mcp_bridge.protocol.tasks import TASKS
+    from mcp_bridge.testing import MCPClient, MCPError
+
+    user, _ = get_user_model().objects.get_or_create(username="racer")
+    caller = MCPClient(user=user, capabilities={"extensions": {TASKS: {}}})
+    try:
+        return caller.post(method, **params)
+    except MCPError as error:
+        return {"error": error.error}
+
+
+def groups(name: str) -> int:
+    """Return the number of groups whose names begin so."""
+    from django.contrib.auth.models import Group
+
+    return Group.objects.filter(name__startswith=name).count()
+
+
+def silence(key: str) -> None:
+    """Make the last sign of life of a task's worker ten minutes older."""
+    from django.db.models import F
+
+    from mcp_bridge.tasks.models import McpTask
+
+    rows = McpTask.objects.filter(pk=key)
+    rows.update(seen_at=F("seen_at") - timedelta(minutes=10))
 
 
 def migrate() -> None:
@@ -357,6 +390,9 @@ def administer_for(seconds: float) -> dict[str, list[int]]:
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
+    "post": post,
+    "groups": groups,
+    "silence": silence,
     "call_for": call_for,
     "administer_for": administer_for,
     "migrate": migrate,
