@@ -75,7 +75,8 @@ def _key_of(auth: Any) -> Any:
     if auth is None:
         return None
     if isinstance(auth, Model):
-        return {"model": auth._meta.label_lower, "pk": str(auth.pk)}
+        application = getattr(auth, "application_id", None)
+        return {"model": auth._meta.label_lower, "pk": str(auth.pk), "application": application}
     claims = getattr(auth, "claims", None)
     if isinstance(claims, Mapping) and "exp" in claims:
         names = {"name": auth.name, "resource": [*auth.resource], "scopes": [*auth.scopes]}
@@ -95,13 +96,23 @@ def _credential(key: Any, user: Any) -> Any:
             raise ended
         limits = frozenset(key["resource"]), frozenset(key["scopes"])
         return AccessToken(key["claims"], key["name"], *limits)
-    found: Any = apps.get_model(key["model"])._base_manager.filter(pk=key["pk"]).first()
-    if found is None:
+    rows: Any = apps.get_model(key["model"])._base_manager.all()
+    found = rows.filter(pk=key["pk"]).first()
+    if not _is_valid(found) and key["application"] is not None:
+        # OAuth clients renew their tokens while a task waits or runs.
+        renewed = rows.filter(application=key["application"], user=user.pk)
+        found = renewed.order_by("expires").last()
+    if not _is_valid(found):
         raise ended
-    is_valid = getattr(found, "is_valid", True)
-    if not (is_valid() if callable(is_valid) else is_valid):
-        raise ended
-    # As the user of its token, which a token's own relations may ask.
-    if getattr(found, "user_id", user.pk) == user.pk and user.pk is not None:
+    if getattr(found, "user_id", None) == user.pk is not None:
+        # The same object, whose permissions are read once.
         found.user = user
     return found
+
+
+def _is_valid(credential: Any) -> bool:
+    """Return whether a stored credential is there, and says that it is valid, if it says so."""
+    if credential is None:
+        return False
+    found = getattr(credential, "is_valid", True)
+    return bool(found() if callable(found) else found)

@@ -1,0 +1,144 @@
+"""What holds in a worker: the caller's credential, language, time zone, host and toolset."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone, translation
+from oauth2_provider.models import AccessToken, Application
+
+from mcp_bridge import Context
+from mcp_bridge.ext.jwt.authentication import AccessToken as JWTToken
+from mcp_bridge.tasks.models import McpTask
+from mcp_bridge.tasks.working import work
+from mcp_bridge.testing import MCPClient, text_of
+from mcp_bridge.testing.serving import serve
+from mcp_bridge.tokens.models import Token
+from tests.tasks.world import CAPABILITIES, begun, follower, run_waiting, state
+
+
+def place(context: Context) -> list[str]:
+    """Return where the call runs."""
+    return [
+        translation.get_language() or "",
+        str(timezone.get_current_timezone()),
+        context.absolute_url("/x"),
+        str(getattr(context.auth, "pk", None)),
+        str(context.request),
+        context.remote_address,
+    ]
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> None:
+    serve(settings, place, task=True)
+
+
+def result(client: MCPClient, key: str) -> Any:
+    run_waiting()
+    found = state(client, key)["result"]
+    return text_of(found) if found["isError"] else found["structuredContent"]["result"]
+
+
+def test_language_time_zone_and_host_hold(settings: Any, user: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
+    settings.ALLOWED_HOSTS = ["news.example"]
+    client = follower(user, host="news.example")
+    client.headers["Accept-Language"] = "de"
+    with timezone.override("Asia/Tokyo"):
+        key = begun(client, "place")
+    found = result(client, key)
+    assert found[:3] == ["de", "Asia/Tokyo", "http://news.example/x"]
+    assert found[4:] == ["None", "127.0.0.1"]
+
+
+@pytest.mark.parametrize("end", ["revoked", "expired", "deleted", ""])
+def test_ended_token_runs_nothing(user: Any, end: str) -> None:
+    token, secret = Token.objects.issue(user=user, name="t")
+    client = MCPClient(token=secret, capabilities=CAPABILITIES)
+    key = begun(client, "place")
+    past = timezone.now() - timedelta(seconds=1)
+    if end == "deleted":
+        token.delete()
+    elif end:
+        name = "revoked_at" if end == "revoked" else "expires_at"
+        Token.objects.filter(pk=token.pk).update(**{name: past})
+    found = result(follower(user), key)
+    assert ("has been revoked, or has expired" in found) is bool(end)
+
+
+def test_narrowed_token_runs_nothing(user: Any) -> None:
+    token, secret = Token.objects.issue(user=user, name="t")
+    key = begun(MCPClient(token=secret, capabilities=CAPABILITIES), "place")
+    Token.objects.filter(pk=token.pk).update(tools="other")
+    assert "may not use this tool any more" in result(follower(user), key)
+
+
+@pytest.mark.parametrize("end", ["", "renewed", "expired", "revoked"])
+def test_renewed_oauth_token_runs_the_task(user: Any, end: str) -> None:
+    application = Application.objects.create(
+        **{"name": "claude", "client_type": "public", "authorization_grant_type": "x"}
+    )
+
+    def issue(text: str) -> AccessToken:
+        expires = timezone.now() + timedelta(hours=1)
+        given = {"application": application, "scope": "read", "expires": expires}
+        return AccessToken.objects.create(user=user, token=text, **given)
+
+    first = issue("first")
+    client = follower(user)
+    client.http.force_authenticate(user, first)
+    key = begun(client, "place")
+    if end == "expired":
+        AccessToken.objects.update(expires=timezone.now())
+    elif end:
+        first.delete()
+    now = issue("second") if end == "renewed" else first
+    found = result(follower(user), key)
+    if end in ("expired", "revoked"):
+        assert "has been revoked, or has expired" in found
+    else:
+        assert found[3] == str(now.pk)
+
+
+@pytest.mark.parametrize("seconds", [60, -60])
+def test_jwt_counts_until_it_expires(user: Any, seconds: int) -> None:
+    expires = (datetime.now(UTC) + timedelta(seconds=seconds)).timestamp()
+    limits = frozenset({"https://news.example/mcp"}), frozenset({"read"})
+    auth = JWTToken({"iss": "x", "sub": "1", "exp": expires}, "claude", *limits)
+    client = follower(user)
+    client.http.force_authenticate(user, auth)
+    found = result(follower(user), begun(client, "place"))
+    assert ("has expired" in found) is (seconds < 0)
+
+
+def test_call_without_a_keepable_caller_runs_at_once(settings: Any, user: Any) -> None:
+    class Stranger:
+        """A credential that is stored nowhere."""
+
+    client = follower(user)
+    client.http.force_authenticate(user, Stranger())
+    assert client.call_tool("place")["isError"] is False
+    serve(settings, place, task="required")
+    told = text_of(client.call_tool("place"))
+    assert "a worker could not check its caller again: its credential, a Stranger" in told
+    assert not McpTask.objects.exists()
+
+
+def test_toolset_of_the_request_holds(settings: Any, user: Any) -> None:
+    settings.MCP_BRIDGE = {"TOOLSETS": {"one": ["place"], "other": ["nothing"]}}
+    client = follower(user)
+    client.headers["X-MCP-Toolset"] = "one"
+    keys = [begun(client, "place") for _ in range(3)]
+    settings.MCP_BRIDGE = {"TOOLSETS": {"one": ["other"]}}
+    work(keys[1])
+    settings.MCP_BRIDGE = {}
+    work(keys[2])
+    plain = follower(user)
+    told = [text_of(state(plain, key)["result"]) for key in keys[1:]]
+    assert "its user may not use this tool any more" in told[0]
+    assert "its toolset is not served any more" in told[1]
+    settings.MCP_BRIDGE = {"TOOLSETS": {"one": ["place"]}}
+    assert result(plain, keys[0])[0] == "en"
