@@ -37,9 +37,9 @@ tool_call_finished = RobustSignal()
 # the caller is unknown; ``request``, the HttpRequest.
 tool_call_refused = RobustSignal()
 
-# A person approved or refused a pending call. ``pending``, its committed PendingCall.
-pending_call_decided = RobustSignal()
-
 # A call was held for approval. Sent once, not when the call is repeated while it is pending.
 # ``call``; ``pending``, its committed PendingCall.
 tool_call_held = RobustSignal()
+
+# A person approved or refused a held call. ``pending``, its committed PendingCall.
+tool_call_decided = RobustSignal()

@@ -147,7 +147,8 @@ PUBLIC = {
     "mcp_bridge.oauth.registration": ["ClientRegistration"],
     "mcp_bridge.schemas.django": ["Lookup"],
     "mcp_bridge.signals": [
-        *("tool_call_finished", "tool_call_held", "tool_call_refused", "tool_call_started"),
+        *("tool_call_decided", "tool_call_finished", "tool_call_held", "tool_call_refused"),
+        "tool_call_started",
         "tools_changed",
     ],
     "mcp_bridge.sources.base": ["Source"],

@@ -23,7 +23,7 @@ from mcp_bridge.protocol.text import storable
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.signals import pending_call_decided
+from mcp_bridge.signals import tool_call_decided
 
 Status = PendingCall.Status
 # The most characters of a reason, since a model reads it.
@@ -125,7 +125,7 @@ def _written(
                 text %= {"user": by, "status": status}
             return text, constants.WARNING
         pending.refresh_from_db(using=using)
-        decided = partial(pending_call_decided.send_robust, PendingCall, pending=pending)
+        decided = partial(tool_call_decided.send_robust, PendingCall, pending=pending)
         transaction.on_commit(decided, using=using, robust=True)
         if apps.is_installed("django.contrib.admin"):
             from django.contrib.admin.models import CHANGE, LogEntry

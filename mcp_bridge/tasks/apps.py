@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.core import checks
 
-from mcp_bridge.signals import pending_call_decided
+from mcp_bridge.signals import tool_call_decided
 
 
 class TasksConfig(AppConfig):
@@ -17,4 +17,4 @@ class TasksConfig(AppConfig):
         from mcp_bridge.tasks.checks import check_tasks
 
         checks.register(check_tasks, "mcp_bridge")
-        pending_call_decided.connect(resume_held, dispatch_uid="mcp_bridge_tasks")
+        tool_call_decided.connect(resume_held, dispatch_uid="mcp_bridge_tasks")
