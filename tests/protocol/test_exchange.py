@@ -303,3 +303,14 @@ def test_meta_of_a_result_is_sent_as_well() -> None:
     assert reply.body is not None
     sent = json.loads(reply.body)["result"]["_meta"]
     assert sent == {"a": 1, "io.modelcontextprotocol/serverInfo": {"name": "n"}}
+
+
+def test_responses_are_handed_over_as_they_came() -> None:
+    sent = {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}}
+    taken: list[object] = []
+
+    async def take(message: object) -> None:
+        taken.append(message)
+
+    reply = replied(json.dumps(sent).encode(), lambda request: {}, take=take)
+    assert (reply.status, reply.body, taken) == (HTTPStatus.ACCEPTED, None, [sent])

@@ -12,6 +12,7 @@ from mcp_bridge.protocol import Headers
 from mcp_bridge.protocol.errors import (
     MissingRequiredClientCapabilityError,
     ProtocolError,
+    SessionNotFoundError,
     UnsupportedProtocolVersionError,
 )
 from mcp_bridge.protocol.input_requests import URLElicitRequest, check_response, read_answers
@@ -320,3 +321,15 @@ def test_log_names_the_failed_request(
     assert (text, len(reference)) == (subject, 13)
     sentence = "The server failed to answer; its log says why under the reference "
     assert f'"{sentence}{reference[:-1]}."' in (reply.body or b"").decode()
+
+
+def test_extension_is_named_with_its_dots() -> None:
+    error: Any = MissingRequiredClientCapabilityError("extensions.io.example/x.y", "a.b.c")
+    needed = {"extensions": {"io.example/x.y": {}}, "a": {"b": {"c": {}}}}
+    assert error.data == {"requiredCapabilities": needed}
+
+
+def test_ended_session_says_how_to_begin_again() -> None:
+    assert SessionNotFoundError().message == (
+        "Session not found: send initialize to begin a new one."
+    )
