@@ -23,12 +23,14 @@ from django.utils.translation import override
 from mcp_bridge.access.policy import caller_of
 from mcp_bridge.concurrency.places import in_thread, on_loop
 from mcp_bridge.concurrency.threads import release_thread
+from mcp_bridge.conf import imported
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, ProtocolError, Request, errors
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
 from mcp_bridge.server.methods import Endpoint, Methods
+from mcp_bridge.server.perform import knows_tasks
 
 logger = get_logger("mcp_bridge.listening")
 
@@ -37,6 +39,7 @@ MOST_OF_PROCESS: Final = 2000
 # Seconds between two checks of the settings, and of a credential.
 INTERVAL: Final = 1.0
 CREDENTIAL: Final = 30.0
+_FOLLOWED: Final = "mcp_bridge.tasks.methods.Followed"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 # By the name in notifications: the kind of a list's features, and the members of its results.
@@ -73,7 +76,10 @@ async def listen(endpoint: Endpoint, request: Request, context: Context) -> JSON
         for each, (kind, *_) in _LISTS.items()
         if kind in kinds and wanted.get(f"{each}ListChanged") is True
     ]
-    listener = Listener(endpoint, request, context, followed)
+    tasks = None
+    if "task" in kinds and knows_tasks(request) and "taskIds" in wanted:
+        tasks = imported(_FOLLOWED)(wanted["taskIds"], context)
+    listener = Listener(endpoint, request, context, followed, tasks)
     await on_loop()
     release_thread()
     end_with_process()
@@ -89,11 +95,17 @@ class Listener:
     """One open subscription; created in a thread."""
 
     def __init__(
-        self, endpoint: Endpoint, request: Request, context: Context, followed: Sequence[str]
+        self,
+        endpoint: Endpoint,
+        request: Request,
+        context: Context,
+        followed: Sequence[str],
+        tasks: Any = None,
     ) -> None:
         self.ended = asyncio.Event()
         self.meta: JSONObject = {_SUBSCRIPTION: request.id}
         self._request, self._stream, self._followed = request, context.stream, followed
+        self._tasks = tasks
         self._language, self._caller = context.language, caller_of(context)
         self._lists = self._fingerprints(endpoint, context)
         # Compared at once, since it may have changed in the meantime.
@@ -111,7 +123,9 @@ class Listener:
             if len(_listeners) >= MOST_OF_PROCESS:
                 text = f"Too many subscriptions: the process has {MOST_OF_PROCESS}."
                 raise errors.TooManyRequestsError(text, 30)
-            granted = {f"{each}ListChanged": True for each in self._followed}
+            granted: dict[str, Any] = {f"{each}ListChanged": True for each in self._followed}
+            if self._tasks is not None:
+                granted["taskIds"] = self._tasks.ids
             self._send("notifications/subscriptions/acknowledged", notifications=granted)
             _listeners.add(self)
             if _poller is None or not _poller.is_alive():
@@ -130,7 +144,9 @@ class Listener:
             self._loop.call_soon_threadsafe(self.ended.set)
 
     def check(self, snapshot: Snapshot) -> None:
-        """Check the credential and the list, if it is time or something has changed."""
+        """Check the tasks; the credential and the lists if it is time or one may have changed."""
+        for task in () if self._tasks is None else self._tasks.changed():
+            self._send("notifications/tasks", **task)
         if snapshot is self._snapshot and monotonic() - self._checked < CREDENTIAL:
             return
         try:
@@ -151,7 +167,7 @@ class Listener:
                 self._send(f"notifications/{each}/list_changed")
         self._lists = found
 
-    def _send(self, method: str, **members: JSONObject) -> None:
+    def _send(self, method: str, **members: Any) -> None:
         self._stream.send({"method": method, "params": {"_meta": self.meta, **members}})
 
     def _fingerprints(self, endpoint: Endpoint, context: Context) -> dict[str, int]:

@@ -239,9 +239,13 @@ def takes_task(call: Call) -> bool:
     """Return whether the client of a call can follow a task in place of its result."""
     if call.request is None or call.kind != Tool.kind:
         return False
-    known = call.request.client_capabilities.get("extensions")
-    is_known = isinstance(known, Mapping) and TASKS in known
-    return is_known and call.request.revision.modern and "task" in call.endpoint.snapshot.kinds
+    return knows_tasks(call.request) and "task" in call.endpoint.snapshot.kinds
+
+
+def knows_tasks(request: Request) -> bool:
+    """Return whether the client of a request has declared the extension Tasks."""
+    known = request.client_capabilities.get("extensions")
+    return request.revision.modern and isinstance(known, Mapping) and TASKS in known
 
 
 async def become_task(

@@ -15,7 +15,7 @@ from mcp_bridge.access.policy import caller_of
 from mcp_bridge.calls import errors
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
-from mcp_bridge.features import ToolCall
+from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.models import PendingCall
 from mcp_bridge.models.outcomes import ErrorCode
 from mcp_bridge.protocol import PENDING_KEY, CallToolResult
@@ -44,7 +44,7 @@ def accept(call: Call, sent: Any, held: CallRefused | None) -> CreateTaskResult 
     checked: ToolCall = call.checked
     if held is None and not _is_wanted(checked):
         return None
-    caller = " ".join(caller_of(checked.context))[:160]
+    caller = owner_of(checked.context)
     rows = McpTask.rows().filter(McpTask.open(), caller=caller)
     pending: Any = None if held is None else held.pending_call
     waiting = pending and rows.filter(pending_call=pending).first()
@@ -84,6 +84,11 @@ def accept(call: Call, sent: Any, held: CallRefused | None) -> CreateTaskResult 
         if held is None:
             transaction.on_commit(partial(enqueue, task), using=McpTask.rows().db)
     return CreateTaskResult(task.members)
+
+
+def owner_of(context: Context) -> str:
+    """Return the owner of a caller's tasks: its user, or else its credential or its address."""
+    return " ".join(caller_of(context))[:160]
 
 
 def enqueue(task: McpTask) -> None:

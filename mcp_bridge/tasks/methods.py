@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from django.db import transaction
 
-from mcp_bridge.access.policy import caller_of
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, Request, errors
@@ -17,7 +15,8 @@ from mcp_bridge.protocol.input_requests import check_response
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.tasks import TASKS as EXTENSION
 from mcp_bridge.server.methods import Endpoint, Methods
-from mcp_bridge.tasks.accepting import enqueue
+from mcp_bridge.server.perform import knows_tasks
+from mcp_bridge.tasks.accepting import MOST_OPEN, enqueue, owner_of
 from mcp_bridge.tasks.models import DEAD, McpTask
 
 logger = get_logger("mcp_bridge.tasks")
@@ -29,14 +28,7 @@ _DONE: Final[JSONObject] = {"resultType": "complete"}
 async def get_task(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """Return a task of the caller, with its result, its error or its questions, if any."""
     task = await _task_of(request, context)
-    found: dict[str, Any] = {**_DONE, **task.members}
-    if task.status == Status.COMPLETED:
-        found["result"] = task.result
-    elif task.status == Status.FAILED:
-        found["error"] = task.error
-    elif task.status == Status.INPUT_REQUIRED:
-        found["inputRequests"] = task.questions
-    return found
+    return {**_DONE, **task.details}
 
 
 async def update_task(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
@@ -83,8 +75,7 @@ async def _task_of(request: Request, context: Context) -> McpTask:
     Raises InvalidParamsError, alike for a task that is unknown, another caller's, or expired, and
     MissingRequiredClientCapabilityError for a client without the extension.
     """
-    known = request.client_capabilities.get("extensions")
-    if not isinstance(known, Mapping) or EXTENSION not in known:
+    if not knows_tasks(request):
         raise context.missing_capabilities(f"extensions.{EXTENSION}")
     key = request.params.get("taskId")
     if not isinstance(key, str):
@@ -94,8 +85,7 @@ async def _task_of(request: Request, context: Context) -> McpTask:
     if headers is not None and headers.name is not None:
         headers.check(request.revision.version, request.method, key)
     await in_thread()
-    rows = McpTask.rows().filter(pk=key[:33].replace("\0", ""), caller=" ".join(caller_of(context)))
-    task = rows.first()
+    task = McpTask.rows().filter(pk=key[:33].replace("\0", ""), caller=owner_of(context)).first()
     if task is None or task.is_expired:
         raise errors.InvalidParamsError("Unknown task: it does not exist, or has expired.")
     fail_dead(task)
@@ -114,6 +104,26 @@ def fail_dead(task: McpTask) -> None:
     if task.become(Status.FAILED, error={"code": errors.InternalError.code, "message": text}):
         told = "The worker of task %s… gave no sign of life for %s s (reference %s)"
         logger.error(told, task.pk[:6], DEAD, reference)
+
+
+class Followed:
+    """The tasks of a caller that a subscription follows, by their ids; others are left out."""
+
+    def __init__(self, wanted: object, context: Context) -> None:
+        given = (
+            [each for each in wanted if isinstance(each, str)] if isinstance(wanted, list) else []
+        )
+        keys = [each.replace("\0", "")[:33] for each in given[:MOST_OPEN]]
+        self._rows = McpTask.rows().filter(pk__in=keys, caller=owner_of(context))
+        self._known = dict(self._rows.values_list("pk", "updated_at"))
+        self.ids = [each for each in given if each in self._known]
+
+    def changed(self) -> list[JSONObject]:
+        """Return the tasks that have changed since, each as ``tasks/get`` returns it."""
+        now = dict(self._rows.values_list("pk", "updated_at"))
+        keys = [key for key, at in now.items() if at != self._known.get(key)]
+        self._known = now
+        return [each.details for each in self._rows.filter(pk__in=keys)] if keys else []
 
 
 TASKS: Final[tuple[Methods, JSONObject]] = (

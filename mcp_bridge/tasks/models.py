@@ -154,6 +154,19 @@ class McpTask(models.Model):
         }
         return found | ({"statusMessage": self.message} if self.message else {})
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """Its members, with its result, its error or its questions (``DetailedTask``)."""
+        found = self.members
+        match self.status:
+            case self.Status.COMPLETED:
+                found["result"] = self.result
+            case self.Status.FAILED:
+                found["error"] = self.error
+            case self.Status.INPUT_REQUIRED:
+                found["inputRequests"] = self.questions
+        return found
+
     def become(self, status: str, *, by_worker: bool = False, **values: Any) -> bool:
         """
         Save a status and other values, by column, unless the task is over; return whether it was.

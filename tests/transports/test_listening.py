@@ -91,9 +91,13 @@ class Subscription(Exchange):
 
 
 def request_of(
-    notifications: Any = None, id: Any = 7, token: str = "", **headers: str
+    notifications: Any = None,
+    id: Any = 7,
+    token: str = "",
+    capabilities: Any = None,
+    **headers: str,
 ) -> tuple[dict[str, Any], bytes]:
-    client = MCPClient(token=token or None)
+    client = MCPClient(token=token or None, capabilities=capabilities)
     wanted = {"toolsListChanged": True} if notifications is None else notifications
     message = {**client.message("subscriptions/listen", notifications=wanted), "id": id}
     sent = {
