@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter, time_ns
 from typing import Final
+from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest
@@ -63,6 +64,11 @@ class StartedCall:
     # Whether its success was recorded in the tool's transaction; then nothing is left to record.
     is_in_transaction: bool = False
     is_finished: bool = False
+
+    @property
+    def key(self) -> UUID | None:
+        """The primary key of its record, if the site keeps records."""
+        return None if self.began is None else Record(self.began, Outcome.STARTED).key
 
     def finish_in(self, size: int, databases: Sequence[str]) -> None:
         """

@@ -209,6 +209,8 @@ async def _perform(call: Call) -> CallResult:
         if tool.options.task and (created := await become_task(call, sent)):
             return created
         started = await recorder.start(call.checked)
+        if call.task is not None:
+            await call.task.note(started.key)
         if started.is_begun:
             places.check_cancelled()
     except (Exception, asyncio.CancelledError) as error:

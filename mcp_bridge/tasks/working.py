@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import Error, close_old_connections, connections
 from django.utils import timezone
@@ -84,6 +85,11 @@ class Run:
         self.left: dict[str, Any] = {"confirmed_at": task.confirmed_at, "round": task.round}
         self._ended = threading.Event()
         self.message = task.message
+
+    async def note(self, record: UUID | None) -> None:
+        """Store the key of the record of this run."""
+        await places.in_thread()
+        McpTask.rows().filter(pk=self.task.pk).update(record=record)
 
     def ask(self, call: ToolCall, required: InputRequired) -> InputRequiredResult:
         """Return the question of a tool, with the tool's state as JSON text, to be stored."""
