@@ -73,7 +73,7 @@ TEMPLATES = [
 DATABASES: dict[str, dict[str, object]] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": BASE_DIR / "db.sqlite3",
+        "NAME": os.environ.get("NEWSROOM_DATABASE", BASE_DIR / "db.sqlite3"),
         # A transaction that reads first and writes later would otherwise fail at once with
         # "database is locked" when another thread has written in between.
         "OPTIONS": {"transaction_mode": "IMMEDIATE"},

@@ -151,7 +151,7 @@ class Procedure(MarkedFunction):
     def _is_permitted(self, context: Context) -> object:
         """Return the result of the procedure's ``auth``."""
         try:
-            result: object = self.wrapper.check_permissions(context.request)
+            result: object = self.wrapper.check_permissions(_request_of(context))
         except AuthenticationError:
             return False
         # Stored for the call, since RpcRequestContext contains the predicate's result.
@@ -164,7 +164,8 @@ class Procedure(MarkedFunction):
         kind = Protocol.JSON_RPC
         handler = next(each for each in self.server.handlers if each.protocol == kind)
         granted = context.scratch.get(self, True)
-        return RpcRequestContext(context.request, self.server, handler, kind, auth_result=granted)
+        request = _request_of(context)
+        return RpcRequestContext(request, self.server, handler, kind, auth_result=granted)
 
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
         if isinstance(exception, ToolError | ProtocolError):
@@ -240,3 +241,12 @@ def unregistered() -> list[FunctionType]:
     # A function may be registered with decorators or without.
     registered = {id(inspect.unwrap(each.func_or_coro)) for each in wrappers}
     return [each for each in marked if id(inspect.unwrap(each)) not in registered]
+
+
+def _request_of(context: Context) -> Any:
+    """Return the request of a call; for a call in a worker, one that has its user and host."""
+    if context.request is not None:
+        return context.request
+    from mcp_bridge.sources.in_process.calls import InProcessRequest
+
+    return InProcessRequest(context, "POST", "/")

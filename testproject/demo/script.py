@@ -17,6 +17,15 @@ from testproject.demo.client import Visitor, expect, visit
 from testproject.demo.desk import WeatherDesk
 from testproject.demo.login import Browser, login
 from testproject.demo.site import SiteLog, last_call, served_under_asgi, switch
+from testproject.demo.tasks import (
+    Follower,
+    approve_held,
+    copies,
+    first_copy,
+    is_over,
+    settled,
+    worker,
+)
 from testproject.newsroom.seeding.users import PASSWORD
 
 # The client's mode for each era, and the revision that has to come of it.
@@ -58,6 +67,7 @@ class Script:
             await self._by_login(mode, revision)
         await self._changing()
         await self._remote()
+        await asyncio.to_thread(self._tasks)
         self._compare(seen)
 
     async def _changing(self) -> None:
@@ -104,6 +114,32 @@ class Script:
         await in_site(desk.approve)("editor")
         await self._sees(tool, served=True)
         self.say("the administrator has approved the change: it is served again")
+
+    def _tasks(self) -> None:
+        """Import copies and delete an article in a worker, as a client that follows tasks."""
+        self.head("As editor, with a client that follows tasks, and a worker")
+        follower = Follower(self.url, self.tokens["editor"])
+        with worker():
+            key = follower.begin("wire_import", copies=200)
+            self.say("wire_import of 200 copies: a task, at once")
+            told = follower.until(key, lambda task: "statusMessage" in task)["statusMessage"]
+            self.say(f"    it is {told!r}")
+            follower.post("tasks/cancel", taskId=key)
+            task = follower.until(key, is_over)
+            expect(task["status"] == "cancelled", "the import to be cancelled")
+            count = settled(copies)
+            expect(0 < count < 200, f"a part of 200 copies, not {count}")
+            self.say(f"    cancelled half-way, it leaves the {count} drafts that it had committed")
+            slug = first_copy()
+            key = follower.begin("articles_delete", slug=slug)
+            told = follower.until(key, lambda task: "statusMessage" in task)["statusMessage"]
+            self.say(f"articles_delete: {told}")
+            approve_held()
+            task = follower.until(key, is_over)
+            expect(task["status"] == "completed", "the deletion to run once it is approved")
+            deleted = task["result"]["structuredContent"]["slug"]
+            expect(deleted == slug, "the article to be deleted")
+            self.say(f"    the administrator has approved it: {deleted} is gone")
 
     async def _sees(self, tool: str, *, served: bool) -> None:
         """Expect an editor to see a tool or not; a client keeps its list for a while."""

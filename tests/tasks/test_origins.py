@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.urls import path
 from django.utils import timezone, translation
+from modernrpc import RpcRequestContext
+from modernrpc.server import RpcServer
 from oauth2_provider.models import AccessToken, Application
 
-from mcp_bridge import Context
+from mcp_bridge import Context, mcp_tool
 from mcp_bridge.ext.jwt.authentication import AccessToken as JWTToken
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.tasks.working import work
 from mcp_bridge.testing import MCPClient, text_of
-from mcp_bridge.testing.serving import serve
+from mcp_bridge.testing.serving import route, serve
 from mcp_bridge.tokens.models import Token
 from tests.tasks.world import CAPABILITIES, begun, follower, run_waiting, state
 
@@ -142,3 +145,20 @@ def test_toolset_of_the_request_holds(settings: Any, user: Any) -> None:
     assert "its toolset is not served any more" in told[1]
     settings.MCP_BRIDGE = {"TOOLSETS": {"one": ["place"]}}
     assert result(plain, keys[0])[0] == "en"
+
+
+def test_procedure_has_a_request_of_its_user(settings: Any, user: Any) -> None:
+    server = RpcServer(register_system_procedures=False)
+
+    @server.register_procedure(
+        auth=lambda request: request.user.username == "ada", context_target="ctx"
+    )
+    @mcp_tool(task=True)
+    def who(*, ctx: RpcRequestContext) -> list[str]:
+        """Return the caller, and an address."""
+        return [ctx.request.user.username, ctx.request.build_absolute_uri("/x")]
+
+    settings.ALLOWED_HOSTS = ["news.example"]
+    route(settings, path("rpc", server.view))
+    client = follower(user, host="news.example")
+    assert result(client, begun(client, "who")) == ["ada", "http://news.example/x"]

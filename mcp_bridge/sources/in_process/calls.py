@@ -86,7 +86,10 @@ class InProcessRequest(WSGIRequest):
         if outer is not None:
             kept = {name: each for name, each in vars(outer).items() if name[0] != "_"}
             vars(self).update((name, kept[name]) for name in kept.keys() - _OWN)
+        origin = urlsplit(context.base_url)
         environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
+        if outer is None and origin.netloc:
+            environ["HTTP_HOST"] = origin.netloc
         environ |= {name: given[name] for name in _META if name in given}
         environ |= {"REQUEST_METHOD": method, "QUERY_STRING": sent.query}
         # UTF-8 bytes decoded as Latin-1, as WSGI requires (PEP 3333, "Unicode Issues").
@@ -103,7 +106,7 @@ class InProcessRequest(WSGIRequest):
             text = f"{user._meta.label}:{user.pk}"
             key = salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
             environ |= {"HTTP_AUTHORIZATION": f"MCP {key}", "HTTP_COOKIE": f"mcp={key}"}
-        scheme = getattr(outer, "scheme", "http")
+        scheme = getattr(outer, "scheme", origin.scheme or "http")
         super().__init__({**environ, "wsgi.input": BytesIO(sent.body), "wsgi.url_scheme": scheme})
         # Bypasses Django's size limit, since the body is in memory already.
         self._body = sent.body

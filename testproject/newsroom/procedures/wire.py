@@ -36,10 +36,11 @@ class Imported(TypedDict):
     permissions="newsroom.add_article",
     scopes="news:write",
     timeout=60,
+    task=True,
 )
 def import_stories(
     story: UUID | None = None,
-    copies: Annotated[int, Field(ge=0, le=50)] = 0,
+    copies: Annotated[int, Field(ge=0, le=200)] = 0,
     mcp: Context | None = None,
     *,
     ctx: RpcRequestContext,
@@ -51,7 +52,7 @@ def import_stories(
     failure of a procedure looks from outside.
 
     :param story: The agency's id of the story.
-    :param copies: How many of the copies to import, up to 50; takes some seconds.
+    :param copies: How many of the copies to import, up to 200; takes some seconds.
     """
     if story is not None:
         # An ordinary exception whose text is not meant for callers, as libraries raise them.
