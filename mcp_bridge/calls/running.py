@@ -140,8 +140,9 @@ async def run(call: ToolCall, before_commit: BeforeCommit) -> Encoded:
     one that is too large, and TransactionManagementError if the tool continued after a database
     error.
     """
-    limit = call.tool.options.timeout
-    seconds = conf.CALL_TIMEOUT if limit is None else limit
+    seconds = call.tool.options.timeout
+    if seconds is None and not getattr(call.context.stream, "is_task", False):
+        seconds = conf.CALL_TIMEOUT
     running = call.context.__dict__["_running"] = Running(call.context.stream, seconds)
     databases = _databases(call.tool, bool(call.context.client.capabilities), seconds is not None)
     if not call.tool.is_async:

@@ -489,7 +489,7 @@ async def _handle_exception(
             from mcp_bridge.confirmation.confirm import ask_client
 
             try:
-                question = (ask_client if task is None else task.ask)(call, raised)
+                question = (ask_client if task is None else task.keep_question)(call, raised)
             except ToolError as refused:
                 handled = errors.handle_error(call, refused)
             except (TypeError, ValueError) as cause:

@@ -85,6 +85,7 @@ class McpTask(models.Model):
         verbose_name=_("pending call"),
         related_name="+",
         null=True,
+        db_constraint=False,
     )
     result = JSONText(_("result"), null=True)
     error = JSONText(_("error"), null=True)

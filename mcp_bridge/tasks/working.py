@@ -43,7 +43,7 @@ def work(key: str) -> None:
     """Run a task until it is over or asks its client; does nothing if another worker has it."""
     now = timezone.now()
     rows = McpTask.rows().filter(McpTask.open(), pk=key, status=Status.WORKING, started_at=None)
-    if not rows.update(started_at=now, seen_at=now):
+    if not rows.update(started_at=now, seen_at=now, message="", updated_at=now):
         return
     task = McpTask.rows().get(pk=key)
     run = Run(task)
@@ -77,7 +77,9 @@ class Run:
     """
 
     # No client is reached from here.
-    ask_client = readmit = None
+    ask = readmit = None
+    # Whether the time limit of requests does not apply.
+    is_task = True
 
     def __init__(self, task: McpTask) -> None:
         self.task = task
@@ -91,7 +93,7 @@ class Run:
         await places.in_thread()
         McpTask.rows().filter(pk=self.task.pk).update(record=record)
 
-    def ask(self, call: ToolCall, required: InputRequired) -> InputRequiredResult:
+    def keep_question(self, call: ToolCall, required: InputRequired) -> InputRequiredResult:
         """Return the question of a tool, with the tool's state as JSON text, to be stored."""
         check_question(call, required)
         return InputRequiredResult(required.requests, encode(required.tool_state).decode())
@@ -165,8 +167,7 @@ def _not_run(task: McpTask, why: object) -> CallToolResult:
 
 def _complete(task: McpTask, result: CallToolResult, run: Run) -> None:
     written = json.loads(result.to_json(_revision(task)))
-    message = "" if task.pending_call_id and run.message == task.message else run.message
-    task.become(Status.COMPLETED, by_worker=True, result=written, message=message)
+    task.become(Status.COMPLETED, by_worker=True, result=written, message=run.message)
 
 
 def _fail(task: McpTask, error: ProtocolError, run: Run) -> None:
