@@ -83,8 +83,12 @@ def upstream() -> Iterator[str]:
             process.stdin.close()
 
 
-def begin(bridge: dict[str, Any], database: Path) -> None:
-    """Make the newsroom in this process, with other settings of the bridge and a database."""
+def begin(bridge: dict[str, Any], database: Path | dict[str, Any]) -> None:
+    """
+    Make the newsroom in this process, with other settings of the bridge and a database.
+
+    ``database`` is the path of an SQLite file, or Django's settings of another one.
+    """
     import django
     from django.conf import settings
     from django.core.management import call_command
@@ -92,9 +96,9 @@ def begin(bridge: dict[str, Any], database: Path) -> None:
     from testproject import settings as newsroom
 
     names = (each for each in dir(newsroom) if each.isupper())
-    file: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
+    sqlite = {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
     # As in the benchmark of the site's own tools.
-    file["CONN_MAX_AGE"] = None
+    file = {**(sqlite if isinstance(database, Path) else database), "CONN_MAX_AGE": None}
     settings.configure(
         **{name: getattr(newsroom, name) for name in names}
         | {"MCP_BRIDGE": bridge, "DATABASES": {"default": file}}
