@@ -133,7 +133,7 @@ lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types a
 docs: $(VENV)/.docs  ## Build the documentation into site/; every link and anchor must lead somewhere (ARGS=serve serves it)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
 
-conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
+conformance: $(VENV)/.demo $(VENV)/.test $(if $(MCP_BRIDGE_TEST_DATABASE_URL),$(VENV)/.services)  ## Official conformance suite, MCP Inspector, mcpcheck; the suite on PostgreSQL too if MCP_BRIDGE_TEST_DATABASE_URL is set
 	$(BIN)/python tests/conformance/run.py
 
 # The server of the TypeScript SDK is tested with, too.

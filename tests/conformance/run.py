@@ -1,15 +1,18 @@
 """
 Have independent programs judge the server: ``make conformance``.
 
-The official conformance suite runs at two revisions against the site of this folder, and its
-scenarios for authorization servers against the newsroom. MCP Inspector's command line, in its three
-eras, the TypeScript client and mcpcheck run against the newsroom too. Two processes of gunicorn
-serve the sites, and for the suite and the client uvicorn as well. The first run installs the
-programs into ``.conformance/``; ``--install`` does no more. Exits with 1 if any leg fails.
+The official conformance suite runs at two revisions against the site of this folder, and so do its
+scenarios of skills and, with three workers, of tasks. Its scenarios for authorization servers run
+against the newsroom, as do MCP Inspector's command line, in its three eras, the TypeScript client
+and mcpcheck. Two processes of gunicorn serve the sites, and for the suite and the client uvicorn as
+well, on files of SQLite; the suite runs on PostgreSQL too if MCP_BRIDGE_TEST_DATABASE_URL is set.
+The first run installs the programs into ``.conformance/``; ``--install`` does no more. Exits with 1
+if any leg fails.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -23,6 +26,7 @@ from runner.toolbox import Failure, Toolbox
 REVISIONS = ("2026-07-28", "2025-11-25")
 SERVERS = ("gunicorn", "uvicorn")
 NEWSROOM = "tests.conformance.newsroom_settings"
+WORKERS = 3
 
 Group: TypeAlias = Callable[[Toolbox], list[bool]]
 
@@ -41,6 +45,8 @@ def main() -> int:
         return 0
     started = time.monotonic()
     groups: list[Group] = [partial(run, it) for it in SERVERS for run in (suite, newsroom)]
+    if sites.POSTGRESQL in os.environ:
+        groups.append(partial(suite, "gunicorn", on="postgresql"))
     passed = [one for group in groups for one in legs(group, toolbox)]
     print(f"{sum(passed)} of {len(passed)} legs passed in {time.monotonic() - started:.0f} s")
     return 0 if all(passed) else 1
@@ -56,16 +62,23 @@ def legs(group: Group, toolbox: Toolbox) -> list[bool]:
         return [False]
 
 
-def suite(server: str, toolbox: Toolbox) -> list[bool]:
-    """Run the official suite against the site of this folder."""
-    log = toolbox.results / f"site-{server}.log"
-    with sites.running("tests.conformance.settings", server, log=log) as site:
+def suite(server: str, toolbox: Toolbox, on: str = "") -> list[bool]:
+    """Run the official suite against the site of this folder, on SQLite or PostgreSQL."""
+    place = f"{server} {on}".strip()
+    logs = [toolbox.results / f"{name}-{place}.log" for name in ("site", "workers")]
+    with (
+        sites.running("tests.conformance.settings", server, log=logs[0], on=on) as site,
+        sites.workers(site, WORKERS, logs[1]),
+    ):
         return [
             *(
-                leg(f"suite {revision} {server}", official.run, toolbox, site.url, revision)
+                leg(f"suite {revision} {place}", official.run, toolbox, site.url, revision)
                 for revision in REVISIONS
             ),
-            leg(f"skills {server}", official.skills, toolbox, site.url),
+            *(
+                leg(f"{name} {place}", official.extension, toolbox, site.url, name)
+                for name in official.EXTENSIONS
+            ),
         ]
 
 

@@ -23,10 +23,12 @@ from mcp_bridge.schemas import McpHeader
 from tests.conformance import media
 from tests.conformance.others import others
 from tests.conformance.questions import questions
+from tests.conformance.tasks import tasks
 
 server = RpcServer()
 server.register_namespace(questions)
 server.register_namespace(others)
+server.register_namespace(tasks)
 
 # Compared with the schema of tools/list, member for member (scenario json-schema-2020-12).
 JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {

@@ -16,7 +16,26 @@ from runner.toolbox import HERE, Failure, Toolbox
 
 # The scenarios of each revision, all of which are green.
 SCENARIOS = {"2026-07-28": 40, "2025-11-25": 33}
-SKILLS = tuple(f"sep-2640-skills-{each}" for each in ("enumeration", "manifest", "directory"))
+# The checks of each scenario of an extension, all of which succeed; the suite skips that of 0.
+EXTENSIONS: dict[str, dict[str, int]] = {
+    "skills": {
+        "sep-2640-skills-enumeration": 32,
+        "sep-2640-skills-manifest": 6,
+        "sep-2640-skills-directory": 7,
+    },
+    "tasks": {
+        "tasks-lifecycle": 9,
+        "tasks-capability-negotiation": 5,
+        "tasks-wire-fields": 4,
+        "tasks-request-state-removal": 3,
+        "tasks-mrtr-input": 4,
+        "tasks-request-headers": 5,
+        "tasks-dispatch-and-envelope": 9,
+        "tasks-required-task-error": 3,
+        "tasks-mrtr-composition": 2,
+        "tasks-status-notifications": 0,
+    },
+}
 MANIFEST = HERE.parent / "requirements.toml"
 Checks = list[dict[str, Any]]
 
@@ -88,12 +107,15 @@ def run(toolbox: Toolbox, url: str, revision: str) -> Verdict:
     return verdict
 
 
-def skills(toolbox: Toolbox, url: str) -> str:
-    """Run the scenarios of skills. Raises Failure for a check that fails or is skipped."""
-    found: Counter[str] = Counter()
-    results = toolbox.results / "skills"
+def extension(toolbox: Toolbox, url: str, name: str) -> str:
+    """
+    Run the scenarios of an extension; return a line on the outcome.
+
+    Raises Failure for checks that do not succeed, and for another number of them.
+    """
+    results = toolbox.results / name
     shutil.rmtree(results, ignore_errors=True)
-    for scenario in SKILLS:
+    for scenario, expected in EXTENSIONS[name].items():
         program = toolbox.package("conformance")
         ended = toolbox.run(
             *(program, "server", "--url", url, "--scenario", scenario),
@@ -101,10 +123,12 @@ def skills(toolbox: Toolbox, url: str) -> str:
         )
         (checks,) = read(results, expected=1).scenarios.values()
         shutil.rmtree(results)
-        if ended.status or statuses(checks).keys() != {"SUCCESS"}:
-            raise Failure(f"{scenario}: {dict(statuses(checks))}\n{ended.output}")
-        found += statuses(checks)
-    return f"{len(SKILLS)} scenarios of skills, {found['SUCCESS']} checks passed"
+        found = statuses(checks)
+        if ended.status or found != ({"SUCCESS": expected} if expected else {"SKIPPED": 1}):
+            text = f"{scenario}: {dict(found)}; {expected} checks are to succeed"
+            raise Failure(f"{text}\n{ended.output}")
+    counts = EXTENSIONS[name].values()
+    return f"{sum(map(bool, counts))} scenarios of {name}, {sum(counts)} checks passed"
 
 
 def announced(output: str) -> int:
