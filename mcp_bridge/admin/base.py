@@ -199,6 +199,17 @@ class PagesAdmin(admin.ModelAdmin):
         """Return whether this admin site has pages of a model that the user may view."""
         return may(self.admin_site, request, model)
 
+    def linked(
+        self, request: HttpRequest, model: type[models.Model], **values: object
+    ) -> list[Any]:
+        """Return the rows with these values, at most two, if the user may view them."""
+        if not self.can_link(request, model):
+            return []
+        other = self.admin_site.get_model_admin(model)
+        found = list(other.get_queryset(request).filter(**values)[:2])
+        may_view = other.has_view_or_change_permission
+        return found if all(may_view(request, row) for row in found) else []
+
     def user_field(self, request: HttpRequest) -> str:
         """Return the field that shows a row's user, as a link for those who may follow it."""
         # Django would link it to the user's page for everyone.

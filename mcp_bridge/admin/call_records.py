@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partialmethod
+from functools import partial, partialmethod
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -229,15 +229,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     ) -> HttpResponse:
         record: ToolCallRecord = context["original"]
 
-        def rows(model: type[Model], **values: object) -> list[Any]:
-            """Return the rows with these values, at most two, if the reader may see them."""
-            if not self.can_link(request, model):
-                return []
-            other = self.admin_site.get_model_admin(model)
-            found = list(other.get_queryset(request).filter(**values)[:2])
-            may_view = other.has_view_or_change_permission
-            return found if all(may_view(request, row) for row in found) else []
-
+        rows = partial(self.linked, request)
         tools, users = rows(ToolSetting, name=record.tool, kind=record.kind), get_user_model()
         context |= {
             "tools": tools,
@@ -256,6 +248,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
             # Several tokens may match: the record has only the name.
             named = {"user_id": record.user_id, "name": record.credential}
             context["tokens"] = rows(apps.get_model("mcp_bridge_tokens", "Token"), **named)
+        if apps.is_installed("mcp_bridge.tasks"):
+            task: Any = apps.get_model("mcp_bridge_tasks", "McpTask")
+            context["tasks"] = rows(task, record=record.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def export(self, request: HttpRequest, kind: str, media: str, write: Any) -> HttpResponseBase:
