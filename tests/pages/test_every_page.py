@@ -95,7 +95,7 @@ def test_every_link_works_below_the_prefix() -> None:
     for target in wanted:
         status = browser.at(target).status_code
         # Addresses for POST alone refuse GET.
-        is_posted = re.search(r"/(switch|approve|switch-on)/$", target)
+        is_posted = re.search(r"/(switch|approve|switch-on|cancel)/$", target)
         assert status == (405 if is_posted else 200), (target, status)
 
 

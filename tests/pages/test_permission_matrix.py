@@ -28,9 +28,10 @@ from tests.support.administrator import shown_by
 from tests.support.links import leading
 
 pytestmark = pytest.mark.django_db
-TOOL, CALL, RECORD, SCOPE, SERVER, TOKEN, CLIENT, CONNECTED = (
+TOOL, CALL, RECORD, SCOPE, SERVER, TASK, TOKEN, CLIENT, CONNECTED = (
     *(f"mcp_bridge_{name}" for name in ("toolsetting", "pendingcall", "toolcallrecord", "scope")),
     "mcp_bridge_remote_remoteserver",
+    "mcp_bridge_tasks_mcptask",
     "mcp_bridge_tokens_token",
     "oauth2_provider_application",
     "mcp_bridge_oauth_clientuse",
@@ -62,6 +63,7 @@ PAGES: Mapping[str, Opens] = {
     "app_list mcp_bridge_tokens": Opens(to=f"{VIEW} issuer", refused=404),
     "app_list mcp_bridge_oauth": Opens(refused=404),
     "app_list mcp_bridge_remote": Opens(refused=404),
+    "app_list mcp_bridge_tasks": Opens(refused=404),
     f"{TOOL}_changelist": Opens(),
     f"{TOOL}_add": Opens(to=""),
     f"{TOOL}_change": Opens("look"),
@@ -100,6 +102,12 @@ PAGES: Mapping[str, Opens] = {
     f"{SERVER}_delete": Opens("server", to=DECIDE),
     f"{SERVER}_verify": Opens("server", to="", refused=405),
     f"{SERVER}_fetch": Opens("server", to="", refused=405),
+    f"{TASK}_changelist": Opens(),
+    f"{TASK}_add": Opens(to=""),
+    f"{TASK}_change": Opens("task"),
+    f"{TASK}_history": Opens("task"),
+    f"{TASK}_delete": Opens("task", to=""),
+    f"{TASK}_cancel": Opens("task", to="", refused=405),
     # With only the permission to add tokens, it lists a user's own tokens.
     f"{TOKEN}_changelist": Opens(to=f"{VIEW} issuer"),
     f"{TOKEN}_add": Opens(to=ISSUE),
@@ -265,7 +273,7 @@ ACTIONS: Mapping[str, Action] = {
     "delete calls": Action(
         f"{CALL}_changelist",
         listed("delete_selected", "pending", post="yes", select_across="1"),
-        changes=DECIDED,
+        changes=f"{DECIDED} mcptask",
         refused=302,
     ),
     "delete a call": Action(f"{CALL}_delete", fixed(post="yes"), "pending", changes=DECIDED),
@@ -314,6 +322,15 @@ ACTIONS: Mapping[str, Action] = {
         changes="remoteserver logentry",
         refused=302,
     ),
+    "cancel a task": Action(f"{TASK}_cancel", fixed(), "task", changes="mcptask logentry"),
+    "cancel tasks": Action(
+        f"{TASK}_changelist",
+        listed("cancel", "task"),
+        changes="mcptask logentry",
+        refused=302,
+    ),
+    "change a task": Action(f"{TASK}_change", fixed(message="x"), "task", may=""),
+    "delete a task": Action(f"{TASK}_delete", fixed(post="yes"), "task", may=""),
     "issue a token": Action(
         f"{TOKEN}_add",
         lambda world, person: {**NEW_TOKEN, "user": person.pk or ""},

@@ -21,11 +21,13 @@ from oauth2_provider.models import get_access_token_model, get_application_model
 from mcp_bridge import ToolError
 from mcp_bridge.admin.base import PagesAdmin
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
+from mcp_bridge.protocol.tasks import TASKS
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings
 from mcp_bridge.remote.models import RemoteServer
+from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens import urls as own_tokens
 from mcp_bridge.tokens.models import Token
@@ -38,7 +40,10 @@ from tests.support.administrator import serve_tools
 PEOPLE = ("root", "chief", "viewer", "issuer", "clerk", "member", "nobody")
 CANDIDATE = "api_0001"
 # Tables whose rows record changes, beside those of the bridge.
-_OWN = ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth", "mcp_bridge_remote")
+_OWN = (
+    *("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth", "mcp_bridge_remote"),
+    "mcp_bridge_tasks",
+)
 _APPS = (*_OWN, "oauth2_provider", "auth", "admin")
 
 
@@ -156,9 +161,10 @@ def _add_rows(world: World) -> None:
     ToolSetting.objects.filter(name="shout").update(confirm=True)
     ToolSetting.objects.filter(name="fresh").update(fingerprint="another", guarded=True)
     rows["gone"] = ToolSetting.objects.create(name="was_here")
-    caller = MCPClient(user=member)
-    for word in ("first", "second"):
-        assert caller.call_tool("shout", {"word": word})["isError"]
+    assert MCPClient(user=member).call_tool("shout", {"word": "first"})["isError"]
+    follower = MCPClient(user=member, capabilities={"extensions": {TASKS: {}}})
+    assert follower.call_tool("shout", {"word": "second"})["resultType"] == "task"
+    rows["task"] = McpTask.objects.get()
     rows["pending"], rows["second"] = PendingCall.objects.order_by("pk")
     flush()
     rows["record"] = ToolCallRecord.objects.earliest("pk")

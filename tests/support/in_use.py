@@ -14,10 +14,12 @@ from django.utils import timezone
 from oauth2_provider.models import get_access_token_model, get_application_model
 
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
+from mcp_bridge.protocol.tasks import TASKS
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings
+from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
@@ -43,7 +45,9 @@ def change_the_definition_of(name: str) -> None:
 
 def use_newsroom() -> Any:
     """
-    Make a newsroom with calls, a pending call and tool, a token and a scope; return its owner.
+    Make a newsroom with calls, a pending call and tool, a task, a token and a scope.
+
+    Returns its owner.
     """
     call_command("seed_newsroom", verbosity=0)
     # The end of a test with transactions has registered the tools that were served there.
@@ -54,8 +58,13 @@ def use_newsroom() -> Any:
     for name, arguments in CALLED:
         client.call_tool(name, arguments)
     drafts = Article.objects.filter(status="draft").values_list("slug", flat=True)[:3]
-    for slug in drafts:
+    for slug in drafts[:2]:
         assert client.call_tool("articles_delete", {"slug": slug})["isError"]
+    follower = MCPClient(
+        user=users.get(username="editor"), capabilities={"extensions": {TASKS: {}}}
+    )
+    task = follower.call_tool("articles_delete", {"slug": drafts[2]})
+    assert task["resultType"] == "task"
     old = PendingCall.objects.earliest("pk")
     PendingCall.objects.filter(pk=old.pk).update(asked_at=timezone.now() - timedelta(days=30))
     flush()
@@ -85,6 +94,7 @@ def pages(owner: Any, site: str = "admin") -> dict[str, str]:
     held = PendingCall.objects.latest("pk").pk
     calls = {str(each.outcome): each.pk for each in ToolCallRecord.objects.order_by("pk")}
     client = f"{owner.pk}/{get_application_model().objects.get().pk}"
+    task = McpTask.objects.latest("created_at").pk
     scope, issued = Scope.objects.latest("pk").pk, Token.objects.latest("pk").pk
     return {
         "index": reverse(f"{site}:index"),
@@ -117,6 +127,9 @@ def pages(owner: Any, site: str = "admin") -> dict[str, str]:
         "token-revoke": token("revoke", issued),
         "token-history": token("history", issued),
         "token-delete": token("delete", issued),
+        "tasks": at("mcptask", app="mcp_bridge_tasks"),
+        "task": at("mcptask", "change", quote(task), app="mcp_bridge_tasks"),
+        "task-history": at("mcptask", "history", quote(task), app="mcp_bridge_tasks"),
         "connected": at("clientuse", app="mcp_bridge_oauth"),
         "disconnect": at("clientuse", "delete", quote(client), app="mcp_bridge_oauth"),
         "own-tokens": reverse("mcp-tokens"),
