@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import PermissionDenied
@@ -55,6 +56,10 @@ class ToolSettingForm(RevisedForm):
             confirm.help_text = gettext(
                 "Required by the code: each call needs a person's approval."
             )
+        if "never_task" in self.fields and tool and tool.options.task == "required":
+            never = self.fields["never_task"]
+            never.disabled, self.initial["never_task"] = True, False
+            never.help_text = gettext("Required by the code: it runs only as a task.")
 
     def clean(self) -> None:
         super().clean()
@@ -107,6 +112,14 @@ class ToolSettingAdmin(BridgeAdmin):
 
     def get_queryset(self, request: HttpRequest) -> Tools:
         return super().get_queryset(request).prefetch_related("groups")
+
+    def get_fieldsets(self, request: HttpRequest, obj: ToolSetting | None = None) -> Any:
+        (title, settings), *others = self.fieldsets
+        tool = None if obj is None else Entry.of(obj).tool
+        fields = list(settings["fields"])
+        if tool and tool.options.task and apps.is_installed("mcp_bridge.tasks"):
+            fields.insert(2, "never_task")
+        return [(title, {"fields": fields}), *others]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
         return ToolChangeList

@@ -175,6 +175,13 @@ class ToolSetting(models.Model):
             "Each call waits for a person's approval. A tool that requires it in code always does."
         ),
     )
+    # Also a database default, for processes with older code.
+    never_task = models.BooleanField(
+        _("never as a task"),
+        default=False,
+        db_default=False,
+        help_text=_("Each call runs inside its request, unless it waits for a person's approval."),
+    )
     title = models.CharField(
         _("title"), max_length=200, blank=True, help_text=_("Replaces the title in the code.")
     )

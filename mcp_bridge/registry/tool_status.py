@@ -103,7 +103,7 @@ def served(
 
 
 def with_settings(feature: AnyFeature, setting: ToolSetting) -> AnyFeature:
-    """Return the feature with the texts, rate, groups, scopes and confirmation of its settings."""
+    """Return the feature with the texts, access, rate and options of its settings."""
     texts = {name: getattr(setting, name) for name in ("title", "description", "rate")}
     changes: dict[str, Any] = {name: text for name, text in texts.items() if text}
     rule, groups = feature.access, None
@@ -115,6 +115,8 @@ def with_settings(feature: AnyFeature, setting: ToolSetting) -> AnyFeature:
         changes["access"] = AccessRule.of(False, rule.permissions, rule.predicate, groups, scopes)
     if setting.confirm and not feature.options.confirm:
         changes["options"] = replace(feature.options, confirm=True)
+    if setting.never_task and feature.options.task not in (False, "required"):
+        changes["options"] = replace(changes.get("options", feature.options), task=False)
     return replace(feature, **changes) if changes else feature
 
 

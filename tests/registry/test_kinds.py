@@ -141,7 +141,8 @@ def test_older_code_finds_only_the_settings_of_tools() -> None:
             cursor.execute("SELECT name FROM mcp_bridge_toolsetting WHERE name = 'both'")
             assert cursor.fetchall() == [("both",)]
     finally:
-        call_command("migrate", "mcp_bridge", verbosity=0)
+        for label in ("mcp_bridge", "mcp_bridge_tasks"):
+            call_command("migrate", label, verbosity=0)
 
 
 def test_feature_of_another_kind_is_not_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
