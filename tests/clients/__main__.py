@@ -1,9 +1,9 @@
 """
 Have real clients and strict schema converters judge the server: ``make clients``.
 
-ARGS="converters", "results", "logins" or names of clients run some of them; ARGS=--write writes the
-outcomes to ``results.json`` and the table of docs/clients/README.md. The first run installs the
-clients into ``.clients/``. Exits with 1 if any fails.
+ARGS="converters", "results", "logins", "tasks" or names of clients run some of them; ARGS=--write
+writes the outcomes to ``results.json`` and the table of docs/clients/README.md. The first run
+installs the clients into ``.clients/``. Exits with 1 if any fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.clients.logins import WAYS, serving_logins
 from tests.clients.model import Model, scripted
 from tests.clients.programs import Seat
 from tests.clients.roster import CLIENTS, Client
-from tests.clients.serving import Failure, Server, serving
+from tests.clients.serving import Failure, Server, serving, worker
 
 SHOWN = 8
 ANYTHING = "no validation keyword at all"
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     # Without it, a terminated run would leave its children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = {each for each in arguments if each != "--write"}
-    known = {client.name for client in CLIENTS} | {"converters", "results", "logins"}
+    known = {client.name for client in CLIENTS} | {"converters", "results", "logins", "tasks"}
     if names - known:
         print(f"No such client: {', '.join(names - known)}; there are {', '.join(sorted(known))}.")
         return 2
@@ -55,6 +55,8 @@ def main(arguments: list[str]) -> int:
                 passed += clients(server, chosen, Path(folder), rows)
             if not names or "logins" in names:
                 passed += logins(server, Path(folder))
+            if not names or "tasks" in names:
+                passed.append(tasks(server, Path(folder)))
     print(f"{sum(passed)} of {len(passed)} passed in {time.monotonic() - started:.0f} s")
     if "--write" in arguments:
         table.write(rows)
@@ -141,6 +143,16 @@ def logins(name: str, folder: Path) -> list[bool]:
                 wrong = [str(failure)]
             passed.append(line(not wrong, f"login, {way} ({name})", "; ".join(wrong)))
     return passed
+
+
+def tasks(name: str, folder: Path) -> bool:
+    """Have FastMCP's client follow tasks that a worker runs."""
+    with serving(name, ["tasks"], folder / f"tasks-{name}") as server, worker(server):
+        command = [programs_of("following") / "python", "-m", "tests.clients.drivers.following"]
+        command += [server.url, server.seats["tasks"]["token"]]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180)
+    told = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    return line(done.returncode == 0, f"fastmcp_tasks ({name})", told[-1] if told else "")
 
 
 def clients(

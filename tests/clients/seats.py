@@ -20,13 +20,14 @@ def main(clients: list[str]) -> None:
 def make(clients: list[str]) -> dict[str, dict[str, object]]:
     from mcp_bridge.testing import MCPClient
     from mcp_bridge.tokens.models import Token
-    from testproject.newsroom.models import Article, Media
+    from testproject.newsroom.models import Article, Author, Media
     from testproject.newsroom.seeding.users import PASSWORD
 
     sample = Article.objects.filter(status=Article.Status.DRAFT).first()
     made: dict[str, dict[str, object]] = {}
     for name in clients:
         user = get_user_model().objects.create_superuser(name)
+        Author.objects.create(user=user, byline=name)
         sample.pk, sample.slug = None, f"draft-{name}"
         sample.save()
         made[name] = {

@@ -112,6 +112,26 @@ def serving(
             process.kill()
 
 
+@contextmanager
+def worker(server: Server) -> Iterator[None]:
+    """Run a worker that takes the tasks of a site, until the block ends."""
+    command = [programs(SERVERS) / "python", "-m", "django", "db_worker", "--queue-name", "mcp"]
+    env = {**os.environ, **_settings(server.folder)}
+    with (server.folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--interval", "0.2", "--no-startup-delay"],
+            cwd=ROOT,
+            env=env,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def _seats(folder: Path, server: str, clients: list[str]) -> dict[str, dict[str, Any]]:
     done = subprocess.run(
         [programs(SERVERS) / "python", "-m", "tests.clients.seats", *clients],
