@@ -33,6 +33,8 @@ from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
 
 TABLES: Final = "mcp_bridge.E024"
+# The optional apps that have tables.
+_WITH_TABLES: Final = ("tokens", "oauth", "remote", "tasks")
 _PRIVATE_CACHES: Final = ("locmem.LocMemCache", "dummy.DummyCache")
 # PRAGMAs with which SQLite rarely waits for the disk, in any spelling (OFF never waits).
 _UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
@@ -79,7 +81,7 @@ def missing_tables(waiting_for: Callable[[str], list[str]] = unapplied) -> str |
 
     ``waiting_for`` returns the unapplied migrations of a database.
     """
-    for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth", "mcp_bridge_remote"):
+    for label in ("mcp_bridge", *(f"mcp_bridge_{each}" for each in _WITH_TABLES)):
         if label not in apps.app_configs:
             continue
         (model, *_) = apps.get_app_config(label).get_models()

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+from django.apps import apps
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, router
 from django.db.models import Model, QuerySet
@@ -20,8 +21,8 @@ _AT_ONCE: Final = 10_000
 
 class Command(TablesCommand):
     help = (
-        "Delete old records of calls and old decided calls (prune), settle the records of killed "
-        "processes (reap), or write lost records from the log (restore)."
+        "Delete old records, old decided calls and expired tasks (prune), settle the records of "
+        "killed processes (reap), or write lost records from the log (restore)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -86,9 +87,15 @@ class Command(TablesCommand):
         records = _delete(old)
         calls = _delete(PendingCall.settled(before, using=router.db_for_write(PendingCall)))
         states = UsedState.forget(using=router.db_for_write(UsedState))
+        expired = f"{states} used answers"
+        # The app is optional.
+        if apps.is_installed("mcp_bridge.tasks"):
+            tasks: Any = apps.get_model("mcp_bridge_tasks", "McpTask")
+            count = _delete(tasks.rows().filter(expires_at__lte=timezone.now()))
+            expired += f" and {count} tasks"
         self.stdout.write(
             f"{records} records and {calls} decided calls from before {before:%Y-%m-%d %H:%M} "
-            f"deleted, and {states} used answers that have expired."
+            f"deleted, and {expired} that have expired."
         )
 
 
