@@ -55,6 +55,8 @@ DEFAULTS: dict[str, Any] = {
     "MAX_BODY_BYTES": 1024 * 1024,
     "MAX_RESULT_BYTES": 5 * 1024 * 1024,
     "CALL_TIMEOUT": None,
+    "TASK_BACKEND": "default",
+    "TASK_TTL": 3600,
     "PROGRESS_HEARTBEAT": 10,
     "REMOTE_SECRET_KEYS": [],
     "REMOTE_ALLOWED_HOSTS": [],

@@ -54,6 +54,7 @@ def check_tools(databases: Databases = None, **kwargs: object) -> list[checks.Ch
         *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
         *_toolsets(tools),
+        *_tasks(tools),
         *(_locks(tools.tools.values()) if databases and has_database() else ()),
     ]
 
@@ -133,6 +134,19 @@ def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
                 "such as 'articles_*', or 'source:' and a key of SOURCES.".lstrip(),
                 id="mcp_bridge.W095",
             )
+
+
+def _tasks(tools: Snapshot) -> Iterator[checks.CheckMessage]:
+    """Check that tools that may run as tasks can."""
+    names = sorted(tool.name for tool in tools if tool.options.task)
+    if names and not apps.is_installed("mcp_bridge.tasks"):
+        yield checks.Error(
+            f"Tools have task=, but mcp_bridge.tasks is not installed: {cut(', '.join(names), 300)}"
+            ". Their calls wait for the result; with task='required' all are refused.",
+            hint="Add 'mcp_bridge.tasks' to INSTALLED_APPS "
+            f"({DOCUMENTATION}tools/tasks/#install), or remove task=.",
+            id="mcp_bridge.E029",
+        )
 
 
 def _nearest(permission: str, declared: set[str]) -> str:

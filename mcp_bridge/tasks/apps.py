@@ -14,7 +14,8 @@ class TasksConfig(AppConfig):
 
     def ready(self) -> None:
         from mcp_bridge.tasks.accepting import resume_held
-        from mcp_bridge.tasks.checks import check_tasks
+        from mcp_bridge.tasks.checks import check_deployed_tasks, check_tasks
 
         checks.register(check_tasks, "mcp_bridge")
+        checks.register(check_deployed_tasks, "mcp_bridge", deploy=True)
         tool_call_decided.connect(resume_held, dispatch_uid="mcp_bridge_tasks")

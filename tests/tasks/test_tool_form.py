@@ -6,17 +6,14 @@ import re
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
-from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.test import override_settings
 
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.tasks import TASKS
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient
 from tests.support.administrator import Administrator, row, serve_tools
-from tests.tasks.world import begun, ended, follower, run_waiting, state
+from tests.tasks.world import begun, ended, follower, run_waiting, state, without_app
 
 pytestmark = [pytest.mark.django_db, pytest.mark.off_lane, pytest.mark.off_stdio]
 
@@ -85,12 +82,9 @@ def test_other_tools_do_not_have_the_field(settings: Any) -> None:
     assert row("add").never_task is False
 
 
-def test_field_needs_the_app_of_tasks(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_field_needs_the_app_of_tasks(settings: Any) -> None:
     owner = administrator(settings, task=True)
-    registered: Any = admin.site._registry
-    monkeypatch.delitem(registered, McpTask)
-    without = [each for each in django_settings.INSTALLED_APPS if each != "mcp_bridge.tasks"]
-    with override_settings(INSTALLED_APPS=without):
+    with without_app():
         assert field(owner) == ""
     assert field(owner)
 

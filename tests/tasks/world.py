@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from django.conf import settings
+from django.contrib import admin
 from django.core.management import call_command
+from django.test import override_settings
 
 from mcp_bridge.protocol.tasks import TASKS
 from mcp_bridge.tasks.models import McpTask
@@ -12,6 +17,20 @@ from mcp_bridge.tasks.working import work
 from mcp_bridge.testing import MCPClient
 
 CAPABILITIES = {"extensions": {TASKS: {}}, "elicitation": {}}
+
+
+@contextmanager
+def without_app() -> Iterator[None]:
+    """Run a block as on a site without the app of tasks."""
+    registered, site = admin.site._registry, admin.site
+    apps = [each for each in settings.INSTALLED_APPS if each != "mcp_bridge.tasks"]
+    site._registry = {model: each for model, each in registered.items() if model is not McpTask}
+    try:
+        with override_settings(INSTALLED_APPS=apps):
+            yield
+    finally:
+        # Django binds another one while it looks for the admin's modules.
+        site._registry = registered
 
 
 def follower(user: Any, **options: Any) -> MCPClient:
