@@ -15,11 +15,13 @@ from urllib.error import URLError
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.core import checks
 from django.db import connections
 from django.http.response import ResponseHeaders
+from django.utils import timezone
 
 import mcp_bridge
 from mcp_bridge.access.policy import served_host
@@ -39,6 +41,8 @@ _HTTPS: Final = ("security.W001", "security.W008", "security.W018", "security.W0
 _LONGEST: Final = 8 * 1024 * 1024
 # A revision with the legacy handshake, with which most clients begin.
 _LEGACY: Final = "2025-11-25"
+# The seconds that a task may wait for a worker.
+_WAIT: Final = 60
 _OUTSIDE: Final = "https://mcp-doctor.invalid"
 
 
@@ -482,6 +486,8 @@ def examined(
     if any(each.text.startswith(TABLES) for each in found):
         # The following checks build the tools, which may write rows that break a migration.
         return
+    if apps.is_installed("mcp_bridge.tasks"):
+        yield from (("tasks", each) for each in _findings(_queue))
     if not url:
         where = next(_findings(_located))
         yield "URLs" if where.level == "ok" else "endpoint", where
@@ -517,6 +523,25 @@ def _messages(check: Callable[..., Any], is_ours: bool, stops: bool) -> Findings
             yield level(text, str(each.hint or "It stops every command."))
         elif each.id in _HTTPS:
             yield info(text, "Tokens are sent with every call. See `check --deploy`.")
+
+
+def _queue() -> Findings:
+    """Check that a worker takes tasks from the queue, by the oldest one that waits for it."""
+    task: Any = apps.get_model("mcp_bridge_tasks", "McpTask")
+    oldest = task.waiting().order_by("since").first()
+    if oldest is None:
+        yield ok("None of the tasks waits for a worker.")
+        return
+    waited = round((timezone.now() - oldest.since).total_seconds())
+    text = f"The oldest task in the queue, {oldest}, has waited for a worker for {waited} s."
+    if waited < _WAIT:
+        yield ok(text)
+    else:
+        yield warning(
+            text,
+            "Start a worker for the queue, or more of them if all are busy: "
+            "`manage.py db_worker --queue-name mcp` with django_tasks_db.",
+        )
 
 
 def _located() -> Findings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db import models, router
 from django.db.models import Q
+from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -124,6 +125,14 @@ class McpTask(models.Model):
         """Return the condition that the worker of a task has died."""
         silent = timezone.now() - timedelta(seconds=DEAD)
         return Q(status=cls.Status.WORKING, started_at__isnull=False, seen_at__lt=silent)
+
+    @classmethod
+    def waiting(cls) -> models.QuerySet[McpTask]:
+        """Return the tasks that wait for a worker ``since`` a time, and not for a person."""
+        rows = cls.rows().filter(cls.open(), status=cls.Status.WORKING, started_at=None)
+        decided = Coalesce("pending_call__decided_at", "updated_at")
+        rows = rows.annotate(since=Greatest("updated_at", decided))
+        return rows.exclude(pending_call__status="waiting")
 
     @property
     def is_over(self) -> bool:
