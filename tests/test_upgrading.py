@@ -51,6 +51,7 @@ def test_urls_have_the_documented_names(settings: Any) -> None:
             "_switch",
             "_verify",
             "_fetch",
+            "_cancel",
         )
         is_of_one = name.endswith(of_one)
         address = reverse(name, args=["1"] if is_of_one else [])
@@ -61,7 +62,7 @@ def test_documented_commands_permissions_and_tables_exist() -> None:
     commands = {name for name, app in get_commands().items() if app.startswith("mcp_bridge")}
     assert sorted(name for name in commands if f"`{name}`" not in PAGE) == []
     named = re.findall(r"`(mcp_bridge\w*)\.((?:add|change|view|issue)_\w+)`", PAGE)
-    assert len(named) == 10
+    assert len(named) == 12
     for label, codename in named:
         assert Permission.objects.filter(content_type__app_label=label, codename=codename).exists()
     models = [
