@@ -98,7 +98,7 @@ class McpTaskAdmin(BridgeAdmin):
         for task in done:
             self.log_change(request, task, [{"changed": {"fields": ["status"]}}])
         if not done:
-            text = gettext("Nothing was cancelled: it was over already.")
+            text = gettext("Nothing was cancelled: these tasks are over.")
             self.message_user(request, text, messages.WARNING)
             return
         text = ngettext(

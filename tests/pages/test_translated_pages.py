@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.urls import include, path, reverse
+from django.utils import timezone
 from modernrpc.server import RpcServer
 from pydantic import Field
 
 from mcp_bridge import ToolError, mcp_tool
 from mcp_bridge.confirmation.decisions import refuse
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
+from mcp_bridge.protocol.tasks import TASKS
 from mcp_bridge.records.rows import flush
+from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
@@ -51,7 +55,7 @@ def shout(
     raise ToolError("No.")
 
 
-@mcp_tool(read_only=True, idempotent=True, public=True)
+@mcp_tool(read_only=True, idempotent=True, public=True, task=True)
 def look(word: str, sizes: list[int] | None = None) -> Annotated[str, Field(min_length=1)]:
     """Look at a word."""
     return word
@@ -125,7 +129,8 @@ class Pages:
         text = str(response.content.decode())
         assert "⟦" in text
         errors = ToolCallRecord.objects.values_list("error_text", flat=True)
-        more = (self.token.hint, f"{self.token.hint}…", SOURCE, *filter(None, errors))
+        more = [self.token.hint, f"{self.token.hint}…", SOURCE, *filter(None, errors)]
+        more += [f"({key[:6]}…)" for key in McpTask.objects.values_list("pk", flat=True)]
         assert unmarked(text, (*DATA, *more)) == set(), address
         return text
 
@@ -244,6 +249,24 @@ def test_call_log_pages_are_translatable(pages: Pages) -> None:
         pages.check(f"{address}?{query}")
     for query in ("when=x", "since=x", "outcome=x", "error_code__exact=invalid", "p=99", "x=1"):
         pages.check(f"{address}?{query}")
+
+
+def test_task_pages_are_translatable(pages: Pages) -> None:
+    follower = MCPClient(user=pages.ada, capabilities={"extensions": {TASKS: {}}})
+    first = follower.call_tool("look", {"word": "tests"})["taskId"]
+    second = follower.call_tool("look", {"word": "tests", "sizes": [1]})["taskId"]
+    now = timezone.now()
+    McpTask.objects.filter(pk=second).update(started_at=now, seen_at=now - timedelta(hours=1))
+    page, address = of("mcp_bridge_tasks_mcptask_changelist"), "mcp_bridge_tasks_mcptask_{}".format
+    pages.check(page)
+    pages.check(of("app_list", "mcp_bridge_tasks"))
+    for _ in range(2):
+        for name in ("change", "history"):
+            pages.check(of(address(name), quote(first)))
+        pages.check(of(address("cancel"), quote(first)), data={})
+    data = {"action": "cancel", "_selected_action": [first, second]}
+    pages.check(page, data=data)
+    pages.check(f"{page}?status__exact=working")
 
 
 def test_token_pages_are_translatable(pages: Pages) -> None:
