@@ -1,4 +1,4 @@
-"""What mcp_doctor says about the queue of tasks."""
+"""The finding of mcp_doctor on the queue of tasks."""
 
 from __future__ import annotations
 
