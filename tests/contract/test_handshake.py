@@ -201,7 +201,7 @@ def test_discovery_requires_only_the_envelope() -> None:
         ("completion/complete", {}),
         ("logging/setLevel", {"level": "info"}),
         pytest.param("subscriptions/listen", {}, marks=pytest.mark.off_lane),
-        ("tasks/get", {"taskId": "a"}),
+        ("tasks/list", {}),
     ],
 )
 def test_unsupported_methods_are_not_found(

@@ -57,6 +57,7 @@ def client(settings: Any, user: Any) -> MCPClient:
     return follower(user)
 
 
+@pytest.mark.requirement("tasks.create", "tasks.durable", "tasks.get")
 def test_call_becomes_a_task_and_completes(client: MCPClient) -> None:
     found = ended(client, "add", a=1)
     assert found["status"] == "completed"
@@ -66,6 +67,7 @@ def test_call_becomes_a_task_and_completes(client: MCPClient) -> None:
     assert ended(client, "later", a=2)["result"]["structuredContent"] == {"result": 3}
 
 
+@pytest.mark.requirement("tasks.negotiated", "tasks.undeclared")
 def test_client_without_the_extension_gets_the_result(client: MCPClient, user: Any) -> None:
     for capabilities in ({}, {"extensions": {}}, {"extensions": {"com.example/other": {}}}):
         plain = MCPClient(user=user, capabilities=capabilities)
@@ -84,6 +86,7 @@ def test_legacy_client_gets_the_result(client: MCPClient, user: Any) -> None:
         legacy.post("tasks/get", taskId="x")
 
 
+@pytest.mark.requirement("tasks.declared")
 def test_extension_is_declared_where_it_is_used(client: MCPClient, settings: Any) -> None:
     declared = client.post("server/discover")["capabilities"]
     assert declared["extensions"] == {TASKS: {}}
@@ -92,6 +95,7 @@ def test_extension_is_declared_where_it_is_used(client: MCPClient, settings: Any
     assert "extensions" not in declared
 
 
+@pytest.mark.requirement("tasks.failed")
 @pytest.mark.parametrize("how", ["tool", "broken", "protocol"])
 def test_failures_are_told_apart(client: MCPClient, how: str) -> None:
     found = ended(client, "fail", how=how)
@@ -111,6 +115,7 @@ def test_invalid_arguments_make_no_task(client: MCPClient) -> None:
     assert not McpTask.objects.exists()
 
 
+@pytest.mark.requirement("tasks.keys", "tasks.partial")
 def test_questions_are_asked_and_answered(client: MCPClient) -> None:
     key = begun(client, "ask", times=2)
     run_waiting()
@@ -158,6 +163,7 @@ def test_answer_that_does_not_fit_asks_again(client: MCPClient) -> None:
     assert state(client, key)["status"] == "completed"
 
 
+@pytest.mark.requirement("tasks.idempotent")
 def test_cancelled_task_stays_cancelled(client: MCPClient) -> None:
     key = begun(client, "add", a=1)
     for _ in range(2):
@@ -170,6 +176,7 @@ def test_cancelled_task_stays_cancelled(client: MCPClient) -> None:
     assert state(client, done)["status"] == "completed"
 
 
+@pytest.mark.requirement("tasks.unknown", "tasks.bound")
 def test_unknown_tasks_are_alike(client: MCPClient) -> None:
     mine = begun(client, "add", a=1)
     other = follower(get_user_model().objects.create_user("eve"))
@@ -188,6 +195,7 @@ def test_unknown_tasks_are_alike(client: MCPClient) -> None:
     assert state(client, mine)["status"] == "working"
 
 
+@pytest.mark.requirement("tasks.header")
 def test_header_must_name_the_task(client: MCPClient) -> None:
     key = begun(client, "add", a=1)
     message = client.message("tasks/get", taskId=key)
@@ -198,6 +206,7 @@ def test_header_must_name_the_task(client: MCPClient) -> None:
     assert json.loads(response.content)["result"]["taskId"] == key
 
 
+@pytest.mark.requirement("tasks.removed")
 def test_removed_methods_are_unknown(client: MCPClient) -> None:
     for method in ("tasks/list", "tasks/result"):
         with pytest.raises(MCPError, match="Method not found"):
@@ -207,6 +216,7 @@ def test_removed_methods_are_unknown(client: MCPClient) -> None:
     assert client.messages()[-1]["result"]["resultType"] == "task"
 
 
+@pytest.mark.requirement("tasks.required")
 def test_required_task_runs_never_without(settings: Any, user: Any) -> None:
     ran = []
     serve(settings, lambda: ran.append(1), name="work", description="Work.", task="required")

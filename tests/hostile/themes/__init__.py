@@ -18,6 +18,7 @@ from tests.hostile.themes import (
     notifications,
     primitives,
     routing,
+    tasks,
     text,
     tools,
     versions,
@@ -27,5 +28,5 @@ THEMES: list[Theme] = [
     *(framing.THEME, headers.THEME, credentials.THEME, text.THEME, envelope.THEME),
     *(notifications.THEME, batches.THEME, versions.THEME, routing.THEME, methods.THEME),
     *(tools.THEME, arguments.THEME, cursors.THEME, confirmations.THEME, faults.THEME),
-    *(newsroom.THEME, primitives.THEME),
+    *(newsroom.THEME, primitives.THEME, tasks.THEME),
 ]

@@ -21,7 +21,7 @@ THEME.add(
             *("echo", "add", "system.listMethods", "system.multicall", "rpc.discover", "__init__"),
             *("handle", "methods", "self.handle", "../tools/call", "tools/call/../list", "*"),
             *("roots/list", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"),
-            *("sampling/createMessage", "elicitation/create", "tasks/get"),
+            *("sampling/createMessage", "elicitation/create"),
             *("tasks/list", "notifications/initialized", "x" * 3000),
             *("tools/call?x=1", "tools/call#x", "<script>", "%00", "' OR 1=1 --", "null", "1"),
         )
