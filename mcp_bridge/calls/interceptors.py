@@ -22,10 +22,9 @@ from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.exceptions import RejectError, causes
 from mcp_bridge.features import Context, ToolCall
-from mcp_bridge.protocol import CallToolResult, InputRequiredResult, Request
+from mcp_bridge.protocol import CallToolResult, CreateTaskResult, InputRequiredResult, Request
 from mcp_bridge.protocol.exchange import internal_error
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.protocol.tasks import CreateTaskResult
 
 logger = get_logger("mcp_bridge.interceptors")
 
@@ -189,8 +188,8 @@ def _end(begun: Around, call: ToolCall, outcome: CallResult | Exception) -> Call
     try:
         begun.throw(outcome) if isinstance(outcome, Exception) else begun.send(outcome)
     except StopIteration as ended:
-        is_other = isinstance(ended.value, InputRequiredResult | CreateTaskResult)
-        return ended.value if is_other else _result(call, ended.value)
+        is_question = isinstance(ended.value, InputRequiredResult)
+        return ended.value if is_question else _result(call, ended.value)
     begun.close()
     raise RuntimeError("call() must yield once.")
 

@@ -241,6 +241,14 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
         transactions.undo()
 
 
+def decided(call: ToolCall, function: Callable[[ToolCall], Any]) -> bool:
+    """Return whether a function of the site is true for a call. Raises its exceptions."""
+    try:
+        return bool(_returned(call, function))
+    except InputRequired as asked:
+        raise TypeError("It cannot request input from the client.") from asked
+
+
 def _returned(
     call: ToolCall, invoke: Callable[[ToolCall], Any], running: Running | None = None
 ) -> Any:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from django.db import IntegrityError, router, transaction
 from django.db.models import QuerySet
@@ -69,6 +69,26 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
         # It was decided in the meantime, perhaps refused.
         _row_of(call)
     return call._replace(confirmed_at=now)
+
+
+def consume_own(call: ToolCall, pending: Any) -> ToolCall:
+    """
+    Return the call of a task with the approval that it has waited for, by its key, consumed.
+
+    Raises CallRefused if that was refused, has expired, was used by another call, or is gone.
+    """
+    call, rows, status = bound(call), _rows(), PendingCall.Status
+    row = rows.filter(pk=pending).first() if pending else None
+    if row is not None and row.status == status.REFUSED:
+        raise _refusal(call, row)
+    if row is not None and not row.is_over:
+        approved = rows.filter(pk=row.pk, status=status.APPROVED, key=call.binding)
+        if approved.update(status=status.DONE, key=None, used_at=timezone.now()):
+            return call._replace(confirmed_at=row.decided_at, approval=row.pk)
+    why = "has expired" if row is not None and row.is_over else "was used by another call"
+    why = why if row is not None else "request was deleted"
+    text = f"{_needs(call)}. Its approval {why}: call it again if it is still wanted."
+    raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, pending_call=pending)
 
 
 def shown_arguments(call: ToolCall) -> str:
@@ -177,15 +197,20 @@ def _row_of(call: ToolCall) -> PendingCall | None:
         _rows().filter(pk=row.pk).update(key=None)
         return None
     if row is not None and row.status == PendingCall.Status.REFUSED:
-        end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
-        reason = f" Reason: {row.reason}{end}" if row.reason else ""
-        text = (
-            f"Nothing was run: a person refused this call of {call.tool.name}.{reason} Do not "
-            "repeat it unless the user wants it."
-        )
-        result, code = CallToolResult.error(text), ErrorCode.UNCONFIRMED
-        raise CallRefused(result, code, pending_call=row.pk, repeated=True)
+        raise _refusal(call, row)
     return row
+
+
+def _refusal(call: ToolCall, row: PendingCall) -> CallRefused:
+    """Return the error that says that a person refused a call."""
+    end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
+    reason = f" Reason: {row.reason}{end}" if row.reason else ""
+    text = (
+        f"Nothing was run: a person refused this call of {call.tool.name}.{reason} Do not "
+        "repeat it unless the user wants it."
+    )
+    result, code = CallToolResult.error(text), ErrorCode.UNCONFIRMED
+    return CallRefused(result, code, pending_call=row.pk, repeated=True)
 
 
 def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:

@@ -17,6 +17,7 @@ from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult, rea
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import LATEST, REVISIONS, SUPPORTED_VERSIONS, Revision, negotiate
+from mcp_bridge.protocol.tasks import TASKS, CreateTaskResult
 from mcp_bridge.protocol.text import without_unprintable
 
 __all__ = ["ERRORS_KEY", "LATEST", "PENDING_KEY", "RETRY_KEY", "REVISIONS", "SUPPORTED_VERSIONS"]
@@ -24,4 +25,4 @@ __all__ += ["Answers", "CallToolResult", "ContentBlock"]
 __all__ += ["Headers", "InputRequiredResult", "InvalidParamsError", "JSONObject", "JSONSchema"]
 __all__ += ["ProtocolError", "Reply", "Request", "Result", "Revision", "TextContent", "answer"]
 __all__ += ["UnknownToolError", "decoded_header", "internal_error", "read_answers", "refuse"]
-__all__ += ["negotiate", "without_unprintable"]
+__all__ += ["TASKS", "CreateTaskResult", "negotiate", "without_unprintable"]

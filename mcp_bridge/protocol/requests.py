@@ -62,6 +62,11 @@ class Request:
     client_capabilities: JSONObject = field(default_factory=dict)
     number: int | None = None
 
+    def declares(self, extension: str) -> bool:
+        """Return whether its client has declared an extension, which modern clients may."""
+        known = self.client_capabilities.get("extensions")
+        return self.revision.modern and isinstance(known, dict) and extension in known
+
     @property
     def progress_token(self) -> RequestId | None:
         """The token under which the client wants to receive progress (MCP, "Progress")."""

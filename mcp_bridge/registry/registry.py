@@ -13,7 +13,6 @@ from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.core.exceptions import SynchronousOnlyOperation
@@ -89,12 +88,7 @@ class Snapshot:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """The kinds of its features, and further lists that have some."""
-        found = {name for each in self for name in (each.kind, *each.entries)}
-        # Calls that wait for a person may be tasks as well.
-        is_long = any(each.options.task or each.options.confirm for each in self.tools.values())
-        if is_long and apps.is_installed("mcp_bridge.tasks"):
-            found.add("task")
-        return frozenset(found)
+        return frozenset(name for each in self for name in (each.kind, *each.entries))
 
     @cached_property
     def by_label(self) -> dict[str, Feature]:

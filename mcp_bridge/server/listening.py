@@ -17,6 +17,7 @@ from functools import cache
 from time import monotonic, sleep
 from typing import Any, Final
 
+from django.apps import apps
 from django.db import Error, close_old_connections
 from django.utils.translation import override
 
@@ -25,12 +26,11 @@ from mcp_bridge.concurrency.places import in_thread, on_loop
 from mcp_bridge.concurrency.threads import release_thread
 from mcp_bridge.conf import imported
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import JSONObject, ProtocolError, Request, errors
+from mcp_bridge.protocol import TASKS, JSONObject, ProtocolError, Request, errors
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
 from mcp_bridge.server.methods import Endpoint, Methods
-from mcp_bridge.server.perform import knows_tasks
 
 logger = get_logger("mcp_bridge.listening")
 
@@ -77,7 +77,7 @@ async def listen(endpoint: Endpoint, request: Request, context: Context) -> JSON
         if kind in kinds and wanted.get(f"{each}ListChanged") is True
     ]
     tasks = None
-    if "task" in kinds and knows_tasks(request) and "taskIds" in wanted:
+    if "taskIds" in wanted and request.declares(TASKS) and apps.is_installed("mcp_bridge.tasks"):
         tasks = imported(_FOLLOWED)(wanted["taskIds"], context)
     listener = Listener(endpoint, request, context, followed, tasks)
     await on_loop()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -17,7 +18,6 @@ from mcp_bridge.calls import errors
 from mcp_bridge.calls.interceptors import CallResult, CallsAround, having, see_request
 from mcp_bridge.calls.running import run, run_precheck
 from mcp_bridge.concurrency import places
-from mcp_bridge.conf import imported
 from mcp_bridge.exceptions import (
     CallRefused,
     InputRequired,
@@ -31,12 +31,12 @@ from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import (
     Answers,
     CallToolResult,
+    CreateTaskResult,
     InputRequiredResult,
     JSONObject,
     ProtocolError,
     Request,
 )
-from mcp_bridge.protocol.tasks import TASKS, CreateTaskResult
 from mcp_bridge.records import recorder
 
 
@@ -49,7 +49,7 @@ class Call:
     it is found. ``tool`` is the feature found, of the ``kind``, ``answers`` the client's answers,
     and ``checked`` the ToolCall once the arguments are Python values. Calls by name have an
     ``endpoint``; calls of clients have their ``request`` and the ``slot`` that it takes. ``around``
-    are the site's interceptors, if any. ``task`` is the run of a task (tasks.working.Run), whose
+    are the site's interceptors, if any. ``task`` is the run of a task (tasks.runs.Run), whose
     call was counted and confirmed when it was accepted.
     """
 
@@ -76,7 +76,6 @@ _UNKNOWN: Final[dict[str, type[protocol.errors.UnknownFeatureError]]] = {
     "resource": protocol.errors.ResourceNotFoundError,
     "prompt": protocol.errors.UnknownPromptError,
 }
-_ACCEPT: Final = "mcp_bridge.tasks.accepting.accept"
 # The params of a client's answer to an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
@@ -188,6 +187,11 @@ async def perform(call: Call) -> CallResult:
             outcome = await _perform(call)
         except Exception as error:
             outcome = error
+        if isinstance(outcome, CreateTaskResult):
+            # They run again around its run.
+            await places.in_thread()
+            around.close()
+            return outcome
         return await around.end(outcome)
     except asyncio.CancelledError:
         await places.in_thread()
@@ -197,7 +201,8 @@ async def perform(call: Call) -> CallResult:
 
 async def _perform(call: Call) -> CallResult:
     started: recorder.StartedCall | None = None
-    sent = call.arguments
+    # Interceptors may change it in place.
+    sent = deepcopy(call.arguments) if call.around else call.arguments
     try:
         tool = call.tool or await find(call)
         if not tool.is_async:
@@ -218,9 +223,9 @@ async def _perform(call: Call) -> CallResult:
         if started is not None:
             await recorder.finish(started, Outcome.CANCELLED)
         is_held = isinstance(error, CallRefused) and error.pending_call and not error.repeated
-        if is_held and (created := await become_task(call, sent, error)):
-            return created
-        return _refused(call, error)
+        created = await become_task(call, sent, error) if is_held else None
+        refused = _refused(call, error)
+        return created or refused
     try:
         result, size = await run(started.call, started.finish_in)
     except (Exception, InputRequired, TimedOut) as raised:
@@ -239,15 +244,9 @@ async def _perform(call: Call) -> CallResult:
 
 def takes_task(call: Call) -> bool:
     """Return whether the client of a call can follow a task in place of its result."""
-    if call.request is None or call.kind != Tool.kind:
-        return False
-    return knows_tasks(call.request) and "task" in call.endpoint.snapshot.kinds
-
-
-def knows_tasks(request: Request) -> bool:
-    """Return whether the client of a request has declared the extension Tasks."""
-    known = request.client_capabilities.get("extensions")
-    return request.revision.modern and isinstance(known, Mapping) and TASKS in known
+    request = call.request
+    is_tool = request is not None and call.kind == Tool.kind
+    return is_tool and request.declares(protocol.TASKS) and call.endpoint.has_tasks  # type: ignore
 
 
 async def become_task(
@@ -261,7 +260,7 @@ async def become_task(
     if not takes_task(call):
         return None
     await places.in_thread()
-    created: CreateTaskResult | None = imported(_ACCEPT)(call, sent, held)
+    created: CreateTaskResult | None = call.endpoint.accept(call, sent, held)
     return created
 
 
@@ -390,7 +389,7 @@ async def check_scopes(call: Call, tool: Feature) -> None:
 async def require_task(call: Call, tool: Feature) -> None:
     """Raise MissingRequiredClientCapabilityError for a client that cannot follow a task."""
     if call.request is not None and not takes_task(call):
-        raise call.context.missing_capabilities(f"extensions.{TASKS}")
+        raise call.context.missing_capabilities(f"extensions.{protocol.TASKS}")
 
 
 async def check_arguments(call: Call, tool: Feature) -> None:
@@ -431,9 +430,11 @@ async def confirm(call: Call, tool: Feature) -> None:
     """
     # Imported late, since few tools require confirmation.
     from mcp_bridge.confirmation.confirm import ask_person, resume
-    from mcp_bridge.confirmation.queue import hold, shown_arguments
 
     await places.in_thread()
+    if call.task is not None:
+        call.checked = call.task.confirmed(call.checked)
+        return
     try:
         # In the thread, the count never suspends.
         call.checked = resume(call.checked, call.answers, lambda _: places.drive(count(call, tool)))
@@ -445,8 +446,6 @@ async def confirm(call: Call, tool: Feature) -> None:
     if tool.options.confirm and not call.checked.confirmed:
         call.is_counted = False
         await count(call, tool)
-        if call.task is not None:
-            raise hold(call.checked, shown_arguments(call.checked))
         raise CallRefused(ask_person(call.checked), ErrorCode.UNCONFIRMED)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from django.apps import apps
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.utils.functional import Promise
@@ -17,6 +18,7 @@ from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
     SUPPORTED_VERSIONS,
+    CreateTaskResult,
     JSONObject,
     Request,
     Result,
@@ -89,8 +91,8 @@ class MCPServer(Endpoint):
         "prompt": "mcp_bridge.server.other_kinds.PROMPTS",
         "skills": "mcp_bridge.ext.skills.methods.SKILLS",
     }
-    # Those that modern clients alone know.
-    modern_kinds: ClassVar[Mapping[str, str]] = {"task": "mcp_bridge.tasks.methods.TASKS"}
+    # Those of optional apps, which modern clients alone know, by app.
+    of_apps: ClassVar[Mapping[str, str]] = {"mcp_bridge.tasks": "mcp_bridge.tasks.methods.TASKS"}
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
@@ -121,11 +123,12 @@ class MCPServer(Endpoint):
 
     def of_kinds(self, *, modern: bool) -> tuple[Methods, JSONObject]:
         """Return the methods and capabilities of the other kinds that the site has features of."""
-        known = {**self.kinds, **self.modern_kinds} if modern else self.kinds
+        paths = [self.kinds[each] for each in sorted(self.snapshot.kinds & {*self.kinds})]
+        paths += [path for app, path in self.of_apps.items() if modern and apps.is_installed(app)]
         methods: dict[str, Method] = {}
         capabilities: dict[str, JSONObject] = {}
-        for kind in sorted(self.snapshot.kinds & {*known}):
-            of_kind, declared = imported(known[kind])
+        for path in paths:
+            of_kind, declared = imported(path)
             methods |= of_kind
             for name, value in declared.items():
                 capabilities[name] = {**capabilities.get(name, {}), **value}
@@ -134,6 +137,18 @@ class MCPServer(Endpoint):
     def capabilities(self, *, modern: bool) -> JSONObject:
         """Return the capabilities that need no stream (MCP schema, ServerCapabilities)."""
         return {**self.server_capabilities, **self.of_kinds(modern=modern)[1]}
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether calls may become tasks: a worker does not have a server of the site's own."""
+        return type(self) is MCPServer and apps.is_installed("mcp_bridge.tasks")
+
+    def accept(self, call: Call, sent: object, held: object) -> CreateTaskResult | None:
+        """Return the task that a checked call becomes; see ``tasks.accepting.accept``."""
+        task: CreateTaskResult | None = imported("mcp_bridge.tasks.accepting.accept")(
+            call, sent, held
+        )
+        return task
 
     def choose(self, toolset: str | None) -> bool:
         """

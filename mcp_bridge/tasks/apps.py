@@ -13,8 +13,8 @@ class TasksConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from mcp_bridge.tasks.accepting import resume_held
         from mcp_bridge.tasks.checks import check_deployed_tasks, check_tasks
+        from mcp_bridge.tasks.queueing import resume_held
 
         checks.register(check_tasks, "mcp_bridge")
         checks.register(check_deployed_tasks, "mcp_bridge", deploy=True)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from django.db import transaction
+from django.utils import timezone
 
 from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.features import Context
+from mcp_bridge.protocol import TASKS as EXTENSION
 from mcp_bridge.protocol import JSONObject, Request, errors
 from mcp_bridge.protocol.input_requests import check_response
-from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.protocol.tasks import TASKS as EXTENSION
 from mcp_bridge.server.methods import Endpoint, Methods
-from mcp_bridge.server.perform import knows_tasks
-from mcp_bridge.tasks.accepting import MOST_OPEN, enqueue, owner_of
-from mcp_bridge.tasks.models import DEAD, McpTask
-
-logger = get_logger("mcp_bridge.tasks")
+from mcp_bridge.tasks.accepting import MOST_OPEN
+from mcp_bridge.tasks.models import McpTask
+from mcp_bridge.tasks.origins import owner_of
+from mcp_bridge.tasks.queueing import enqueue, settle
 
 Status = McpTask.Status
 _DONE: Final[JSONObject] = {"resultType": "complete"}
@@ -75,7 +74,7 @@ async def _task_of(request: Request, context: Context) -> McpTask:
     Raises InvalidParamsError, alike for a task that is unknown, another caller's, or expired, and
     MissingRequiredClientCapabilityError for a client without the extension.
     """
-    if not knows_tasks(request):
+    if not request.declares(EXTENSION):
         raise context.missing_capabilities(f"extensions.{EXTENSION}")
     key = request.params.get("taskId")
     if not isinstance(key, str):
@@ -88,42 +87,31 @@ async def _task_of(request: Request, context: Context) -> McpTask:
     task = McpTask.rows().filter(pk=key[:33].replace("\0", ""), caller=owner_of(context)).first()
     if task is None or task.is_expired:
         raise errors.InvalidParamsError("Unknown task: it does not exist, or has expired.")
-    fail_dead(task)
+    settle(task)
     return task
-
-
-def fail_dead(task: McpTask) -> None:
-    """Mark a task as failed if its worker has died."""
-    if not task.is_dead:
-        return
-    reference = secrets.token_hex(6)
-    text = (
-        f"The worker of the task has ended without a result; the server's log has the reference "
-        f"{reference}. What it had committed remains, and it is not run again."
-    )
-    if task.become(Status.FAILED, error={"code": errors.InternalError.code, "message": text}):
-        told = "The worker of task %s… gave no sign of life for %s s (reference %s)"
-        logger.error(told, task.pk[:6], DEAD, reference)
 
 
 class Followed:
     """The tasks of a caller that a subscription follows, by their ids; others are left out."""
 
     def __init__(self, wanted: object, context: Context) -> None:
-        given = (
-            [each for each in wanted if isinstance(each, str)] if isinstance(wanted, list) else []
-        )
-        keys = [each.replace("\0", "")[:33] for each in given[:MOST_OPEN]]
+        listed = wanted[:MOST_OPEN] if isinstance(wanted, list) else []
+        keys = [each.replace("\0", "")[:33] for each in listed if isinstance(each, str)]
         self._rows = McpTask.rows().filter(pk__in=keys, caller=owner_of(context))
-        self._known = dict(self._rows.values_list("pk", "updated_at"))
-        self.ids = [each for each in given if each in self._known]
+        alive = self._rows.filter(expires_at__gt=timezone.now())
+        self._known = dict(alive.values_list("pk", "updated_at"))
+        self._rows = self._rows.filter(pk__in=self._known)
+        self.ids = [*self._known]
 
-    def changed(self) -> list[JSONObject]:
+    def changed(self) -> Sequence[JSONObject]:
         """Return the tasks that have changed since, each as ``tasks/get`` returns it."""
+        for each in self._rows.filter(McpTask.dead()):
+            settle(each)
         now = dict(self._rows.values_list("pk", "updated_at"))
-        keys = [key for key, at in now.items() if at != self._known.get(key)]
-        self._known = now
-        return [each.details for each in self._rows.filter(pk__in=keys)] if keys else []
+        keys = [key for key, at in now.items() if at != self._known[key]]
+        found = [each.details for each in self._rows.filter(pk__in=keys)] if keys else []
+        self._known |= now
+        return found
 
 
 TASKS: Final[tuple[Methods, JSONObject]] = (

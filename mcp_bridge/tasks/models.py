@@ -8,11 +8,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db import models, router
-from django.db.models import Q
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Greatest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.models import PendingCall
 from mcp_bridge.models.users import optional_user
 
 # Seconds between two signs of life of a worker, and without one until its task has failed.
@@ -93,6 +94,8 @@ class McpTask(models.Model):
     record = models.UUIDField(null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     updated_at = models.DateTimeField(_("changed"), default=timezone.now)
+    # When it was given to the queue: a held call is so once a person has decided.
+    queued_at = models.DateTimeField(_("queued"), null=True)
     # When a worker began its run, and gave its last sign of life.
     started_at = models.DateTimeField(_("started"), null=True)
     seen_at = models.DateTimeField(_("last sign of life"), null=True)
@@ -121,18 +124,29 @@ class McpTask(models.Model):
         return Q(status__in=waits, expires_at__gt=timezone.now())
 
     @classmethod
+    def running(cls) -> Q:
+        """Return the condition that a worker runs a task."""
+        return Q(status=cls.Status.WORKING, started_at__isnull=False)
+
+    @classmethod
     def dead(cls) -> Q:
         """Return the condition that the worker of a task has died."""
         silent = timezone.now() - timedelta(seconds=DEAD)
-        return Q(status=cls.Status.WORKING, started_at__isnull=False, seen_at__lt=silent)
+        return cls.running() & Q(seen_at__lt=silent)
+
+    @classmethod
+    def released(cls) -> Q:
+        """Return the condition that a task which is not over does not wait for a person."""
+        decides = PendingCall.objects.filter(pk=OuterRef("pending_call"), status="waiting")
+        return cls.open() & Q(~Exists(decides))
 
     @classmethod
     def waiting(cls) -> models.QuerySet[McpTask]:
         """Return the tasks that wait for a worker ``since`` a time, and not for a person."""
         rows = cls.rows().filter(cls.open(), status=cls.Status.WORKING, started_at=None)
-        decided = Coalesce("pending_call__decided_at", "updated_at")
-        rows = rows.annotate(since=Greatest("updated_at", decided))
-        return rows.exclude(pending_call__status="waiting")
+        return rows.filter(queued_at__isnull=False).annotate(
+            since=Greatest("updated_at", "queued_at")
+        )
 
     @property
     def is_over(self) -> bool:
@@ -177,17 +191,17 @@ class McpTask(models.Model):
                 found["inputRequests"] = self.questions
         return found
 
-    def become(self, status: str, *, by_worker: bool = False, **values: Any) -> bool:
+    def become(self, status: str, condition: Q | None = None, **values: Any) -> bool:
         """
-        Save a status and other values, by column, unless the task is over; return whether it was.
+        Save a status and other values, by column, if a condition holds; return whether it did.
 
-        ``by_worker`` says that it must still be running. A task that is over keeps no arguments.
+        By default the task must not be over. A task that is over keeps nothing of the request.
         """
-        rows = McpTask.rows().filter(pk=self.pk)
-        rows = rows.filter(status=self.Status.WORKING) if by_worker else rows.filter(McpTask.open())
+        rows = McpTask.rows().filter(McpTask.open() if condition is None else condition, pk=self.pk)
         values |= {"status": status, "updated_at": timezone.now()}
         if status not in (self.Status.WORKING, self.Status.INPUT_REQUIRED):
-            values |= {"arguments": None, "answers": {}, "questions": {}, "tool_state": None}
+            values |= {"arguments": None, "origin": {}, "answers": {}, "questions": {}}
+            values |= {"tool_state": None}
         is_saved = bool(rows.update(**values))
         if is_saved:
             for name, value in values.items():

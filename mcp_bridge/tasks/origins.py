@@ -13,7 +13,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import Model
 from django.utils import timezone, translation
 
-from mcp_bridge.exceptions import ToolError
+from mcp_bridge.access.policy import caller_of
 from mcp_bridge.features import Client, Context
 from mcp_bridge.protocol.revisions import LATEST, REVISIONS
 from mcp_bridge.tasks.models import McpTask
@@ -26,38 +26,51 @@ class Unkeepable(Exception):
 def stored(context: Context) -> dict[str, Any]:
     """Return what a worker needs of a request, as JSON. Raises Unkeepable."""
     user = context.user
-    if getattr(user, "is_authenticated", False) and not isinstance(user, get_user_model()):
-        raise Unkeepable(f"its user is no row of a table, but a {type(user).__name__}")
+    is_stored = isinstance(user, get_user_model()) and user.pk is not None
+    if getattr(user, "is_authenticated", False) and not is_stored:
+        raise Unkeepable(f"its user, a {type(user).__name__}, is not stored")
+    zone = timezone.get_current_timezone()
+    offset: Any = datetime.now(zone).utcoffset()
     return {
         "credential": _key_of(context.auth),
         "client": [dict(context.client.info), dict(context.client.capabilities)],
         "revision": context.revision.version,
         "language": context.language,
-        "time_zone": timezone.get_current_timezone_name(),
+        # A zone without a name is a number of minutes.
+        "time_zone": getattr(zone, "key", offset.total_seconds() / 60),
         "base_url": context.absolute_url("/"),
         "remote_address": context.remote_address,
         "user_agent": context.user_agent,
     }
 
 
+def owner_of(context: Context) -> str:
+    """Return the owner of a caller's tasks: its user, or else its credential or its address."""
+    return " ".join(caller_of(context))[:160]
+
+
 @contextmanager
-def restored(task: McpTask, stream: Any) -> Iterator[Context]:
+def restored(task: McpTask, stream: Any) -> Iterator[tuple[Context, str]]:
     """
     Return the context of a run of a task, in its language and time zone.
 
-    Raises ToolError if the user or the credential of the call has ended.
+    With it comes why the call must not run, or "": its user or its credential has ended.
     """
-    origin = task.origin
+    origin, ended = task.origin, ""
     user: Any = AnonymousUser()
     if task.caller.startswith("user "):
         known: Any = get_user_model()._default_manager
-        user = known.filter(pk=task.user_id).first()
-        if user is None or not user.is_active:
-            raise ToolError("the user of the call is not active any more")
-    with translation.override(origin["language"]), timezone.override(origin["time_zone"]):
-        yield Context(
+        user = known.filter(pk=task.user_id).first() or user
+        ended = "" if user.is_active else "the user of the call is not active any more"
+    auth = _credential(origin["credential"], user)
+    if auth is None and origin["credential"] is not None:
+        ended = ended or "the credential of the call has been revoked, or has expired"
+    zone = origin["time_zone"]
+    zone = zone if isinstance(zone, str) else timezone.get_fixed_timezone(zone)
+    with translation.override(origin["language"]), timezone.override(zone):
+        context = Context(
             user=user,
-            auth=_credential(origin["credential"], user),
+            auth=auth,
             revision=REVISIONS.get(origin["revision"], LATEST),
             client=Client(*origin["client"]),
             language=origin["language"],
@@ -68,6 +81,7 @@ def restored(task: McpTask, stream: Any) -> Iterator[Context]:
             tool_state=task.tool_state,
             stream=stream,
         )
+        yield context, ended
 
 
 def _key_of(auth: Any) -> Any:
@@ -75,8 +89,10 @@ def _key_of(auth: Any) -> Any:
     if auth is None:
         return None
     if isinstance(auth, Model):
-        application = getattr(auth, "application_id", None)
-        return {"model": auth._meta.label_lower, "pk": str(auth.pk), "application": application}
+        found: dict[str, Any] = {"model": auth._meta.label_lower, "pk": str(auth.pk)}
+        if application := getattr(auth, "application_id", None):
+            found |= {"application": application, "scope": getattr(auth, "scope", "")}
+        return found
     claims = getattr(auth, "claims", None)
     if isinstance(claims, Mapping) and "exp" in claims:
         names = {"name": auth.name, "resource": [*auth.resource], "scopes": [*auth.scopes]}
@@ -85,25 +101,24 @@ def _key_of(auth: Any) -> Any:
 
 
 def _credential(key: Any, user: Any) -> Any:
-    """Return the credential of a call. Raises ToolError if it has ended."""
-    ended = ToolError("the credential of the call has been revoked, or has expired")
+    """Return the credential of a call; None if it had none, or it has ended."""
     if key is None:
         return None
     if "claims" in key:
         from mcp_bridge.ext.jwt.authentication import AccessToken
 
         if datetime.fromtimestamp(key["claims"]["exp"], UTC) < timezone.now():
-            raise ended
+            return None
         limits = frozenset(key["resource"]), frozenset(key["scopes"])
         return AccessToken(key["claims"], key["name"], *limits)
     rows: Any = apps.get_model(key["model"])._base_manager.all()
     found = rows.filter(pk=key["pk"]).first()
-    if not _is_valid(found) and key["application"] is not None:
+    if not _is_valid(found) and "application" in key:
         # OAuth clients renew their tokens while a task waits or runs.
-        renewed = rows.filter(application=key["application"], user=user.pk)
+        renewed = rows.filter(application=key["application"], user=user.pk, scope=key["scope"])
         found = renewed.order_by("expires").last()
     if not _is_valid(found):
-        raise ended
+        return None
     if getattr(found, "user_id", None) == user.pk is not None:
         # The same object, whose permissions are read once.
         found.user = user

@@ -35,7 +35,9 @@ def client(settings: Any, user: Any) -> MCPClient:
 def age(key: str, **length: int) -> None:
     """Change a task as if it had been created earlier."""
     moment = timezone.now() - timedelta(**length)
-    McpTask.objects.filter(pk=key).update(created_at=moment, updated_at=moment)
+    rows = McpTask.objects.filter(pk=key)
+    rows.update(created_at=moment, updated_at=moment)
+    rows.filter(queued_at__isnull=False).update(queued_at=moment)
 
 
 def test_queue_without_tasks_is_fine(client: MCPClient) -> None:
@@ -62,11 +64,14 @@ def test_oldest_task_without_a_worker_is_a_warning(client: MCPClient) -> None:
     assert Doctor().found("ok", "tasks", NONE)
 
 
-def test_held_tasks_wait_from_their_approval_on(settings: Any, user: Any) -> None:
+def test_held_tasks_wait_from_their_approval_on(
+    settings: Any, user: Any, django_capture_on_commit_callbacks: Any
+) -> None:
     serve(settings, add, confirm=True)
     client = MCPClient(user=user, capabilities={"extensions": {TASKS: {}}})
     age(begun(client, "add", a=1), minutes=5)
     assert Doctor().found("ok", "tasks", NONE)
     [pending] = PendingCall.objects.all()
-    approve(pending, get_user_model().objects.create_superuser("boss"))
+    with django_capture_on_commit_callbacks(execute=True):
+        approve(pending, get_user_model().objects.create_superuser("boss"))
     assert Doctor().found("ok", "tasks", "has waited for a worker for 0 s.")

@@ -79,15 +79,15 @@ def test_narrowed_token_runs_nothing(user: Any) -> None:
     assert "may not use this tool any more" in result(follower(user), key)
 
 
-@pytest.mark.parametrize("end", ["", "renewed", "expired", "revoked"])
+@pytest.mark.parametrize("end", ["", "renewed", "widened", "expired", "revoked"])
 def test_renewed_oauth_token_runs_the_task(user: Any, end: str) -> None:
     application = Application.objects.create(
         **{"name": "claude", "client_type": "public", "authorization_grant_type": "x"}
     )
 
-    def issue(text: str) -> AccessToken:
+    def issue(text: str, scope: str = "read") -> AccessToken:
         expires = timezone.now() + timedelta(hours=1)
-        given = {"application": application, "scope": "read", "expires": expires}
+        given = {"application": application, "scope": scope, "expires": expires}
         return AccessToken.objects.create(user=user, token=text, **given)
 
     first = issue("first")
@@ -99,8 +99,10 @@ def test_renewed_oauth_token_runs_the_task(user: Any, end: str) -> None:
     elif end:
         first.delete()
     now = issue("second") if end == "renewed" else first
+    if end == "widened":
+        issue("third", "read write")
     found = result(follower(user), key)
-    if end in ("expired", "revoked"):
+    if end in ("expired", "revoked", "widened"):
         assert "has been revoked, or has expired" in found
     else:
         assert found[3] == str(now.pk)
@@ -115,6 +117,12 @@ def test_jwt_counts_until_it_expires(user: Any, seconds: int) -> None:
     client.http.force_authenticate(user, auth)
     found = result(follower(user), begun(client, "place"))
     assert ("has expired" in found) is (seconds < 0)
+
+
+def test_time_zone_without_a_name_holds(user: Any) -> None:
+    with timezone.override(timezone.get_fixed_timezone(150)):
+        key = begun(follower(user), "place")
+    assert result(follower(user), key)[1] == "+0230"
 
 
 def test_call_without_a_keepable_caller_runs_at_once(settings: Any, user: Any) -> None:

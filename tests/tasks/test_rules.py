@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
+from django.urls import path
 
 from mcp_bridge import Context
+from mcp_bridge.exceptions import InputRequired
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.errors import InvalidParamsError
+from mcp_bridge.protocol.input_requests import CreateMessageRequest
+from mcp_bridge.server.server import MCPServer
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
+from mcp_bridge.views import MCPView
+from tests.support.serving import set_tool
 from tests.tasks.world import CAPABILITIES, begun, ended, follower, run_queue, run_waiting, state
 
 # The table of the queue.
@@ -161,3 +170,104 @@ def test_sleeping_tool_needs_no_client(settings: Any, user: Any) -> None:
     assert found["result"]["structuredContent"] == {"result": "rested"}
     assert found["statusMessage"] == "1 of 2: half"
     assert MCPClient(user=user).call_tool("rest")["structuredContent"] == {"result": "rested"}
+
+
+class Doubled:
+    """An interceptor that doubles the argument in place, and looks at the result."""
+
+    def call(self, call: Any) -> Any:
+        call.sent["a"] *= 2
+        result = yield call
+        assert result.content
+        return result
+
+
+def test_interceptors_see_the_run_once(settings: Any, user: Any) -> None:
+    settings.MCP_BRIDGE = {"INTERCEPTORS": [f"{__name__}.Doubled"]}
+    serve(settings, add, task=True)
+    assert ended(follower(user), "add", a=5)["result"]["structuredContent"] == {"result": 11}
+
+
+@pytest.mark.parametrize("how", ["asks", "exits"])
+def test_deciding_function_cannot_end_more(settings: Any, user: Any, how: str) -> None:
+    def decide(call: Any) -> bool:
+        raise (InputRequired({}) if how == "asks" else SystemExit(1))
+
+    serve(settings, add, task=decide)
+    assert "the site's log says why" in text_of(follower(user).call_tool("add", {"a": 1}))
+
+
+def test_coroutine_may_decide(settings: Any, user: Any) -> None:
+    async def decide(call: Any) -> bool:
+        return call.arguments["a"] > 1
+
+    serve(settings, add, task=decide)
+    client = follower(user)
+    assert client.call_tool("add", {"a": 1})["structuredContent"] == {"result": 2}
+    assert begun(client, "add", a=2)
+
+
+def test_what_cannot_be_stored_is_an_error(settings: Any, user: Any) -> None:
+    def odd(how: str) -> str:
+        """Ask or fail with what is not JSON."""
+        if how == "asks":
+            message = {"role": "user", "content": {"type": "text", "text": object()}}
+            raise InputRequired({"x": CreateMessageRequest([message], 10)})
+        error = InvalidParamsError("no")
+        error.data = datetime.now() if how == "data" else {"x": "\ud83d"}
+        raise error
+
+    serve(settings, odd, task=True)
+    client = MCPClient(user=user, capabilities={**CAPABILITIES, "sampling": {}})
+    for how, status in (("asks", "completed"), ("data", "failed"), ("text", "failed")):
+        found = ended(client, "odd", how=how)
+        assert found["status"] == status, found
+        assert status == "completed" or found["error"]["code"] == -32603
+
+
+def test_tool_that_ends_the_process_fails(settings: Any, user: Any) -> None:
+    def stop() -> None:
+        """Interrupt."""
+        raise KeyboardInterrupt
+
+    serve(settings, stop, task=True)
+    client = follower(user)
+    key = begun(client, "stop")
+    with pytest.raises(KeyboardInterrupt):
+        run_waiting()
+    assert state(client, key)["status"] == "failed"
+
+
+def test_disabled_tool_leaves_its_tasks_readable(settings: Any, user: Any) -> None:
+    serve(settings, add, task=True)
+    client = follower(user)
+    key = begun(client, "add", a=1)
+    set_tool("add", enabled=False)
+    run_waiting()
+    found = state(client, key)
+    assert "may not use this tool any more" in text_of(found["result"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_unusable_queue_fails_the_task(settings: Any, user: Any) -> None:
+    serve(settings, add, task=True)
+    client = follower(user)
+    sys.modules.pop("mcp_bridge.tasks.jobs", None)
+    settings.MCP_BRIDGE = {"TASK_BACKEND": "nowhere"}
+    with pytest.raises(MCPError, match="could not be queued"):
+        client.call_tool("add", {"a": 1})
+    assert [each.status for each in McpTask.objects.all()] == ["failed"]
+
+
+def test_view_with_a_server_of_its_own_has_no_tasks(settings: Any, user: Any) -> None:
+    class Server(MCPServer):
+        pass
+
+    class View(MCPView):
+        def get_server(self) -> MCPServer:
+            return Server()
+
+    serve(settings, add, task=True)
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("own", View.as_view()))
+    client = follower(user, path="/own")
+    assert client.call_tool("add", {"a": 1})["structuredContent"] == {"result": 2}

@@ -87,12 +87,12 @@ def test_legacy_client_gets_the_result(client: MCPClient, user: Any) -> None:
 
 
 @pytest.mark.requirement("tasks.declared")
-def test_extension_is_declared_where_it_is_used(client: MCPClient, settings: Any) -> None:
+def test_extension_is_declared_to_modern_clients(client: MCPClient, user: Any) -> None:
     declared = client.post("server/discover")["capabilities"]
     assert declared["extensions"] == {TASKS: {}}
-    serve(settings, lambda a: a, name="plain", description="Plain.")
-    declared = client.post("server/discover")["capabilities"]
-    assert "extensions" not in declared
+    legacy = MCPClient(user=user, revision="2025-11-25")
+    begun = legacy.post("initialize", protocolVersion="2025-11-25")
+    assert "extensions" not in begun["capabilities"]
 
 
 @pytest.mark.requirement("tasks.failed")

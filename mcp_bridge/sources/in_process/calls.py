@@ -88,8 +88,10 @@ class InProcessRequest(WSGIRequest):
             vars(self).update((name, kept[name]) for name in kept.keys() - _OWN)
         origin = urlsplit(context.base_url)
         environ = {"SERVER_NAME": "localhost", "SERVER_PORT": "80"}
-        if outer is None and origin.netloc:
-            environ["HTTP_HOST"] = origin.netloc
+        if outer is None:
+            environ |= {"HTTP_HOST": origin.netloc} if origin.netloc else {}
+            environ |= {"REMOTE_ADDR": context.remote_address}
+            environ |= {"HTTP_USER_AGENT": context.user_agent} if context.user_agent else {}
         environ |= {name: given[name] for name in _META if name in given}
         environ |= {"REQUEST_METHOD": method, "QUERY_STRING": sent.query}
         # UTF-8 bytes decoded as Latin-1, as WSGI requires (PEP 3333, "Unicode Issues").

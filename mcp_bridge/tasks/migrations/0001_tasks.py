@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("mcp_bridge", "0012_upstreams"),
+        ("mcp_bridge", "0013_never_task"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -71,6 +71,7 @@ class Migration(migrations.Migration):
                     "updated_at",
                     models.DateTimeField(default=django.utils.timezone.now, verbose_name="changed"),
                 ),
+                ("queued_at", models.DateTimeField(null=True, verbose_name="queued")),
                 ("started_at", models.DateTimeField(null=True, verbose_name="started")),
                 ("seen_at", models.DateTimeField(null=True, verbose_name="last sign of life")),
                 ("ttl_ms", models.PositiveBigIntegerField(editable=False)),

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from mcp_bridge.management.base import TablesCommand
 from mcp_bridge.protocol.text import printable
-from mcp_bridge.tasks.methods import fail_dead
 from mcp_bridge.tasks.models import McpTask
+from mcp_bridge.tasks.queueing import settle
 
 
 class Command(TablesCommand):
@@ -50,7 +50,7 @@ class Command(TablesCommand):
     def expire(self, **options: object) -> None:
         dead = list(McpTask.rows().filter(McpTask.dead()))
         for task in dead:
-            fail_dead(task)
+            settle(task)
         failed = sum(task.status == McpTask.Status.FAILED for task in dead)
         deleted = McpTask.rows().filter(expires_at__lte=timezone.now()).delete()[0]
         self.stdout.write(f"{deleted} expired tasks deleted; {failed} failed with their worker.")
