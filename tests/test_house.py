@@ -49,29 +49,29 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 764,
     "admin": 2_728,
-    "calls": 1_147,
+    "calls": 1_151,
     "checks": 771,
     "concurrency": 324,
-    "confirmation": 540,
+    "confirmation": 555,
     "ext": 2_911,
     "features": 786,
     "management": 1_367,
     "models": 366,
     "oauth": 1_116,
     "outbound": 347,
-    "protocol": 987,
+    "protocol": 991,
     "records": 977,
     "registry": 970,
     "remote": 2_385,
     "schemas": 2_947,
-    "server": 1_073,
-    "sources": 4_728,
-    "tasks": 800,
+    "server": 1_090,
+    "sources": 4_730,
+    "tasks": 870,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
     "top": 847,
-    "transports": 961,
+    "transports": 962,
 }
 # The packages inside each subpackage.
 INSIDE: dict[str, set[str]] = {
@@ -90,8 +90,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 43_315
-MOST_LINES_OF_CORE = 39_393
+MOST_LINES = 43_476
+MOST_LINES_OF_CORE = 39_554
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

@@ -88,7 +88,10 @@ class Snapshot:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """The kinds of its features, and further lists that have some."""
-        return frozenset(name for each in self for name in (each.kind, *each.entries))
+        found = {name for each in self for name in (each.kind, *each.entries)}
+        # Calls that wait for a person may be tasks as well.
+        is_long = any(each.options.task or each.options.confirm for each in self.tools.values())
+        return frozenset(found | {"task"} if is_long else found)
 
     @cached_property
     def by_label(self) -> dict[str, Feature]:

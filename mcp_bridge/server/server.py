@@ -91,8 +91,10 @@ class MCPServer(Endpoint):
         "prompt": "mcp_bridge.server.other_kinds.PROMPTS",
         "skills": "mcp_bridge.ext.skills.methods.SKILLS",
     }
-    # Those of optional apps, which modern clients alone know, by app.
-    of_apps: ClassVar[Mapping[str, str]] = {"mcp_bridge.tasks": "mcp_bridge.tasks.methods.TASKS"}
+    # Those of optional apps, which modern clients alone know, by kind.
+    of_apps: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "task": ("mcp_bridge.tasks", "mcp_bridge.tasks.methods.TASKS")
+    }
     # The methods that need a stream, and what they add to the capabilities.
     streamed_methods: ClassVar[Methods] = listening.METHODS
     streamed_capabilities: ClassVar[JSONObject] = listening.CAPABILITIES
@@ -123,12 +125,17 @@ class MCPServer(Endpoint):
 
     def of_kinds(self, *, modern: bool) -> tuple[Methods, JSONObject]:
         """Return the methods and capabilities of the other kinds that the site has features of."""
-        paths = [self.kinds[each] for each in sorted(self.snapshot.kinds & {*self.kinds})]
-        paths += [path for app, path in self.of_apps.items() if modern and apps.is_installed(app)]
+        kinds = self.snapshot.kinds
+        paths = [self.kinds[each] for each in sorted(kinds & {*self.kinds})]
+        found = [imported(path) for path in paths]
+        for kind, (app, path) in self.of_apps.items():
+            if modern and apps.is_installed(app):
+                of_app, declared = imported(path)
+                # A task may outlive the tools that may have tasks.
+                found.append((of_app, declared if kind in kinds else {}))
         methods: dict[str, Method] = {}
         capabilities: dict[str, JSONObject] = {}
-        for path in paths:
-            of_kind, declared = imported(path)
+        for of_kind, declared in found:
             methods |= of_kind
             for name, value in declared.items():
                 capabilities[name] = {**capabilities.get(name, {}), **value}

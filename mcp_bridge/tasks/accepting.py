@@ -50,7 +50,7 @@ def accept(call: Any, sent: Any, held: CallRefused | None) -> CreateTaskResult |
     task, using = _new(checked, sent, origin, held), open_tasks.db
     with transaction.atomic(using=using):
         if held is not None:
-            # Of two requests at once, one finds the other's task.
+            # The second of two requests at once finds the task of the first.
             Generation.lock(using)
             for each in open_tasks.filter(pending_call=task.pending_call_id, queued_at=None):
                 if each.origin["credential"] == origin["credential"]:

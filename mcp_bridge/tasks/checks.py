@@ -83,11 +83,13 @@ def _is(backend: object, name: str) -> bool:
 
 def _transactions() -> Messages:
     """Warn of tools without the transaction that ATOMIC_REQUESTS promises."""
-    names = sorted(tool.name for tool in registry.discovered if tool.options.task)
     atomic = sorted(
         alias for alias, each in connections.settings.items() if each.get("ATOMIC_REQUESTS")
     )
-    if not (names and atomic):
+    # The tools are read only if that matters.
+    found = registry.discovered if atomic else ()
+    names = sorted(tool.name for tool in found if tool.options.task)
+    if not names:
         return []
     text = (
         f"ATOMIC_REQUESTS is on for {', '.join(map(repr, atomic))}, but tools with task= run "

@@ -1,4 +1,4 @@
-"""The job that queues run; imported only where there are tasks to queue."""
+"""The job that queues run; imported only if there are tasks to queue."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class McpTask(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     updated_at = models.DateTimeField(_("changed"), default=timezone.now)
     # When it was given to the queue: a held call is so once a person has decided.
-    queued_at = models.DateTimeField(_("queued"), null=True)
+    queued_at = models.DateTimeField(null=True, editable=False)
     # When a worker began its run, and gave its last sign of life.
     started_at = models.DateTimeField(_("started"), null=True)
     seen_at = models.DateTimeField(_("last sign of life"), null=True)

@@ -1,4 +1,4 @@
-"""What a worker has of the request of a call: its caller, client, language, time zone and host."""
+"""The parts of a request that a worker has: caller, client, language, time zone and host."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def restored(task: McpTask, stream: Any) -> Iterator[tuple[Context, str]]:
 
 
 def _key_of(auth: Any) -> Any:
-    """Return where a credential is found again: its model and key, or the claims of a JWT."""
+    """Return the model and key of a credential, or the claims of a JWT. Raises Unkeepable."""
     if auth is None:
         return None
     if isinstance(auth, Model):

@@ -29,7 +29,7 @@ def enqueue(task: McpTask) -> None:
 
 
 def release(task: McpTask) -> None:
-    """Queue a held task, once, if nobody has to decide on it any more."""
+    """Queue a held task, once, unless a person still has to decide on it."""
     held = McpTask.rows().filter(McpTask.released(), pk=task.pk, queued_at=None)
     if held.update(queued_at=timezone.now()):
         try:
@@ -58,7 +58,7 @@ def settle(task: McpTask) -> None:
 def _failed(task: McpTask, why: str, *, of_dead: bool = False) -> InternalError:
     """Mark a task as failed, and return the error."""
     reference = secrets.token_hex(6)
-    what = "What it had committed remains, and it is not run again. " if of_dead else ""
+    what = "Its committed changes remain, and it is not run again. " if of_dead else ""
     error = InternalError(
         f"{why} {what}The server's log says more under the reference {reference}."
     )

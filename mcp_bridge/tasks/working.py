@@ -13,7 +13,6 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.models.outcomes import ErrorCode
 from mcp_bridge.protocol import CallToolResult, InputRequiredResult, ProtocolError, internal_error
-from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.records import recorder
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.server.perform import Call, perform
@@ -39,7 +38,7 @@ def work(key: str) -> None:
         try:
             status, values = _ended(run)
         except BaseException:
-            # The process is told to end.
+            # The process is being ended.
             run.save(Status.FAILED, error=_error(internal_error("A task")))
             raise
         run.save(status, **values)
@@ -91,7 +90,7 @@ def _error(error: ProtocolError) -> dict[str, Any]:
     if error.data is not None:
         found["data"] = error.data
     try:
-        encode(found)
+        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError):
         return _error(internal_error("The error of a task cannot be sent, and"))
     return found

@@ -44,6 +44,7 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
         scratch={},
         input_responses={},
         tool_state=None,
+        base_url="",
         stream=None,
         _running=None,
         _read_language=lambda: get_language() or "",

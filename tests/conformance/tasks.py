@@ -20,7 +20,7 @@ class Confirmation(BaseModel):
 @tasks.register_procedure
 @mcp_tool(public=True, read_only=True)
 def greet(name: str) -> str:
-    """Greet somebody within the request."""
+    """Greet someone within the request."""
     return f"Hello, {name}!"
 
 

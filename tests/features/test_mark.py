@@ -75,7 +75,7 @@ def test_every_option_of_the_contract_exists() -> None:
     assert ", ".join(sorted(name for name, each in fields.items() if each.init)) == (
         "confirm, deprecated, description, destructive, exposed, icons, idempotent, input_schema, "
         "meta, name, open_world, output_schema, permissions, precheck, public, read_only, scopes, "
-        "throttle, timeout, title"
+        "task, throttle, timeout, title"
     )
 
 

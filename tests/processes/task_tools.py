@@ -22,7 +22,7 @@ def quick(number: int) -> int:
 
 @mcp_tool(task=True)
 def write(context: Context, items: int, pause: float = 0.05) -> int:
-    """Write groups, each in a transaction of its own, and report each."""
+    """Write groups, each in a separate transaction, and report each."""
     for number in range(items):
         Group.objects.create(name=f"item {number}")
         context.progress(number + 1, items, f"item {number}")

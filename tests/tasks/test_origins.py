@@ -1,4 +1,4 @@
-"""What holds in a worker: the caller's credential, language, time zone, host and toolset."""
+"""The caller's credential, language, time zone, host and toolset hold in a worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from modernrpc.server import RpcServer
 from oauth2_provider.models import AccessToken, Application
 
 from mcp_bridge import Context, mcp_tool
-from mcp_bridge.ext.jwt.authentication import AccessToken as JWTToken
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.tasks.working import work
 from mcp_bridge.testing import MCPClient, text_of
@@ -23,7 +22,7 @@ from tests.tasks.world import CAPABILITIES, begun, follower, run_waiting, state
 
 
 def place(context: Context) -> list[str]:
-    """Return where the call runs."""
+    """Return the surroundings of the call."""
     return [
         translation.get_language() or "",
         str(timezone.get_current_timezone()),
@@ -110,6 +109,8 @@ def test_renewed_oauth_token_runs_the_task(user: Any, end: str) -> None:
 
 @pytest.mark.parametrize("seconds", [60, -60])
 def test_jwt_counts_until_it_expires(user: Any, seconds: int) -> None:
+    from mcp_bridge.ext.jwt.authentication import AccessToken as JWTToken
+
     expires = (datetime.now(UTC) + timedelta(seconds=seconds)).timestamp()
     limits = frozenset({"https://news.example/mcp"}), frozenset({"read"})
     auth = JWTToken({"iss": "x", "sub": "1", "exp": expires}, "claude", *limits)

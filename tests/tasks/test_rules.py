@@ -259,7 +259,7 @@ def test_unusable_queue_fails_the_task(settings: Any, user: Any) -> None:
     assert [each.status for each in McpTask.objects.all()] == ["failed"]
 
 
-def test_view_with_a_server_of_its_own_has_no_tasks(settings: Any, user: Any) -> None:
+def test_view_with_its_own_server_has_no_tasks(settings: Any, user: Any) -> None:
     class Server(MCPServer):
         pass
 

@@ -178,7 +178,7 @@ def test_params_that_are_not_an_object_are_invalid(sender: MCPClient, value: str
     "method",
     ["__class__", "system.listMethods", "add", "tools.call", "Tools/Call", "tools/call ", "tools/"]
     + ["rpc.discover", "prompts/list", "resources/list", "logging/setLevel", "completion/complete"]
-    + ["tasks/get", "roots/list", "sampling/createMessage", "../../etc"]
+    + ["tasks/list", "roots/list", "sampling/createMessage", "../../etc"]
     + ["notifications/initialized", "handle", "begin", "x" * 10**5, "é\x00\r\n"],
     ids=lambda method: label(method[:24]),
 )

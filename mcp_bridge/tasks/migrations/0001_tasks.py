@@ -71,7 +71,7 @@ class Migration(migrations.Migration):
                     "updated_at",
                     models.DateTimeField(default=django.utils.timezone.now, verbose_name="changed"),
                 ),
-                ("queued_at", models.DateTimeField(null=True, verbose_name="queued")),
+                ("queued_at", models.DateTimeField(editable=False, null=True)),
                 ("started_at", models.DateTimeField(null=True, verbose_name="started")),
                 ("seen_at", models.DateTimeField(null=True, verbose_name="last sign of life")),
                 ("ttl_ms", models.PositiveBigIntegerField(editable=False)),
