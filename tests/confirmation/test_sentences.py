@@ -213,7 +213,10 @@ def test_decider_sees_the_consequence(modern: CheckedClient, user: Any) -> None:
     assert refuse(later, user, " Not today.\0 ") == (refused, constants.SUCCESS)
     later.refresh_from_db()
     assert (later.status, later.decided_by, later.reason) == ("refused", user, "Not today.\ufffd")
-    approved = "The call was approved. It runs when its caller repeats it, by {} at the latest."
+    approved = (
+        "The call was approved. It runs now if it is a task, otherwise when its caller repeats it, "
+        "by {} at the latest."
+    )
     assert approve(first, user) == (approved.format(end_of(first)), constants.SUCCESS)
     assert end_of(first) != ""
     first.refresh_from_db()
