@@ -147,14 +147,17 @@ class MCPServer(Endpoint):
 
     @property
     def has_tasks(self) -> bool:
-        """Whether calls may become tasks: a worker does not have a server of the site's own."""
-        return type(self) is MCPServer and apps.is_installed("mcp_bridge.tasks")
+        """Whether calls may become tasks: a worker has the policy of the setting."""
+        is_shared = type(self.policy) is imported(conf.ACCESS_POLICY)
+        return is_shared and apps.is_installed("mcp_bridge.tasks")
 
     def accept(self, call: Call, sent: object, held: object) -> CreateTaskResult | None:
         """Return the task that a checked call becomes; see ``tasks.accepting.accept``."""
-        task: CreateTaskResult | None = imported("mcp_bridge.tasks.accepting.accept")(
-            call, sent, held
-        )
+        if registry.snapshot.tools.get(call.checked.tool.name) is not call.checked.tool:
+            # A worker does not have the tools of another snapshot.
+            return None
+        accepted = imported("mcp_bridge.tasks.accepting.accept")
+        task: CreateTaskResult | None = accepted(call, sent, held)
         return task
 
     def choose(self, toolset: str | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,10 +14,12 @@ from django.db import connection
 from django.urls import path
 
 from mcp_bridge import Context
+from mcp_bridge.access import AccessPolicy
 from mcp_bridge.exceptions import InputRequired
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.errors import InvalidParamsError
 from mcp_bridge.protocol.input_requests import CreateMessageRequest
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient, MCPError, text_of
@@ -259,13 +262,17 @@ def test_unusable_queue_fails_the_task(settings: Any, user: Any) -> None:
     assert [each.status for each in McpTask.objects.all()] == ["failed"]
 
 
-def test_view_with_its_own_server_has_no_tasks(settings: Any, user: Any) -> None:
-    class Server(MCPServer):
+@pytest.mark.parametrize("own", ["policy", "snapshot"])
+def test_view_with_its_own_server_has_no_tasks(settings: Any, user: Any, own: str) -> None:
+    class Policy(AccessPolicy):
         pass
 
     class View(MCPView):
         def get_server(self) -> MCPServer:
-            return Server()
+            if own == "policy":
+                return MCPServer(policy=Policy())
+            tools = [replace(each) for each in registry.snapshot.tools.values()]
+            return MCPServer(snapshot=Snapshot(tools))
 
     serve(settings, add, task=True)
     settings.ROOT_URLCONF.urlpatterns.insert(0, path("own", View.as_view()))
