@@ -249,7 +249,7 @@ def test_commands_skip_the_system_checks_unless_they_serve() -> None:
         for name, app in get_commands().items()
         if name.startswith("mcp_") and isinstance(app, str)
     }
-    assert len(commands) == 13
+    assert len(commands) == 14
     checked = {name for name, each in commands.items() if each.requires_system_checks}
     assert checked == {"mcp_stdio"}
 
