@@ -100,7 +100,7 @@ def test_approved_call_runs_once(visit: Visit, live_server: Any, revision: str) 
         assert part in text
     assert editor.waits(article) == address
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("otherwise when its caller repeats it").wait_for()
+    page.get_by_text("It runs now if it is a task").wait_for()
     assert is_there(article)
     assert editor.delete(article)["structuredContent"] == {"slug": article.slug, "comments": 0}
     assert not is_there(article)
@@ -145,7 +145,7 @@ def test_queue_lists_calls_until_they_are_decided(visit: Visit, live_server: Any
     assert page.url.endswith(addresses[0])
     assert missed_by_the_keyboard(page) == []
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("otherwise when its caller repeats it").wait_for()
+    page.get_by_text("It runs now if it is a task").wait_for()
     assert page.url.endswith(addresses[1])
     page.goto(live_server.url + QUEUE)
     assert second.slug in rows.inner_text()
