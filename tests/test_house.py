@@ -66,7 +66,7 @@ ROOMS: dict[str, int] = {
     "schemas": 2_947,
     "server": 1_092,
     "sources": 4_730,
-    "tasks": 870,
+    "tasks": 876,
     "templatetags": 37,
     "testing": 202,
     "tokens": 631,
@@ -90,8 +90,8 @@ INSIDE: dict[str, set[str]] = {
 }
 
 # All lines except migrations. A feature that the package did not have may raise them by its size.
-MOST_LINES = 43_480
-MOST_LINES_OF_CORE = 39_558
+MOST_LINES = 43_491
+MOST_LINES_OF_CORE = 39_569
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.

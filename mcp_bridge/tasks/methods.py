@@ -84,7 +84,7 @@ async def _task_of(request: Request, context: Context) -> McpTask:
     if headers is not None and headers.name is not None:
         headers.check(request.revision.version, request.method, key)
     await in_thread()
-    task = McpTask.rows().filter(pk=key[:33].replace("\0", ""), caller=owner_of(context)).first()
+    task = McpTask.rows().filter(pk=key[:33], caller=owner_of(context)).first()
     if task is None or task.is_expired:
         raise errors.InvalidParamsError("Unknown task: it does not exist, or has expired.")
     settle(task)
@@ -96,7 +96,7 @@ class Followed:
 
     def __init__(self, wanted: object, context: Context) -> None:
         listed = wanted[:MOST_OPEN] if isinstance(wanted, list) else []
-        keys = [each.replace("\0", "")[:33] for each in listed if isinstance(each, str)]
+        keys = [each[:33] for each in listed if isinstance(each, str)]
         self._rows = McpTask.rows().filter(pk__in=keys, caller=owner_of(context))
         alive = self._rows.filter(expires_at__gt=timezone.now())
         self._known = dict(alive.values_list("pk", "updated_at"))

@@ -29,9 +29,20 @@ def new_id() -> str:
 
 
 if TYPE_CHECKING:
+    _CharField = models.CharField[Any, Any]
     _TextField = models.TextField[Any, Any]
 else:
+    _CharField = models.CharField
     _TextField = models.TextField
+
+
+class TaskKey(_CharField):
+    """The key of a task. No task has one with NUL, which PostgreSQL refuses."""
+
+    _pyi_private_set_type: Any
+
+    def get_prep_value(self, value: Any) -> Any:
+        return str(value).replace("\0", "\ufffd")
 
 
 class JSONText(_TextField):
@@ -65,7 +76,7 @@ class McpTask(models.Model):
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
 
-    id = models.CharField(primary_key=True, max_length=32, default=new_id, editable=False)
+    id = TaskKey(primary_key=True, max_length=32, default=new_id, editable=False)
     caller = models.CharField(max_length=160, editable=False)
     user = optional_user(_("user"))
     tool = models.CharField(_("tool"), max_length=128)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from mcp_bridge.protocol import (
+    LATEST,
     CallToolResult,
+    CreateTaskResult,
     Headers,
     InvalidParamsError,
     ProtocolError,
@@ -314,3 +316,10 @@ def test_responses_are_handed_over_as_they_came() -> None:
 
     reply = replied(json.dumps(sent).encode(), lambda request: {}, take=take)
     assert (reply.status, reply.body, taken) == (HTTPStatus.ACCEPTED, None, [sent])
+
+
+def test_created_task_is_flat() -> None:
+    created = CreateTaskResult({"taskId": "a"})
+    assert json.loads(created.to_json(LATEST)) == {"resultType": "task", "taskId": "a", "_meta": {}}
+    assert created.to_json(LATEST, b'{"x":1}').endswith(b',"_meta":{"x":1}}')
+    assert not created.is_error

@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.CharField(
+                    mcp_bridge.tasks.models.TaskKey(
                         default=mcp_bridge.tasks.models.new_id,
                         editable=False,
                         max_length=32,
