@@ -32,6 +32,7 @@ from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 # More characters than a person reads, and the most pending calls of a user.
 MAX_ARGUMENTS: Final = 64 * 1024
 MOST_WAITING: Final = 100
+_USED: Final = {"status": PendingCall.Status.DONE, "key": None}
 
 
 def bound(call: ToolCall) -> ToolCall:
@@ -52,19 +53,16 @@ def bound(call: ToolCall) -> ToolCall:
 
 def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
     """Return the call with its approval consumed, if any. Raises CallRefused if refused."""
-    row, rows, status, now = _row_of(call), _rows(), PendingCall.Status, timezone.now()
+    row, now = _row_of(call), timezone.now()
     if row is None:
         return call._replace(confirmed_at=now) if agreed else call
-    used = {"status": status.DONE, "key": None, "used_at": now}
-    # An approval is consumed by one call; one given in the meantime is for this call as well.
-    approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
     if not agreed:
-        is_approved = approved.update(**used)
-        return call._replace(confirmed_at=row.decided_at, approval=row.pk) if is_approved else call
-    waiting = rows.filter(pk=row.pk, status=status.WAITING)
+        return _with_approval(call, row) or call
+    # An approval that was given in the meantime is for this call as well.
+    waiting = _rows().filter(pk=row.pk, status=PendingCall.Status.WAITING)
     if not (
-        waiting.update(**used, decided_at=now, decided_by=call.context.user)
-        or approved.update(**used)
+        waiting.update(**_USED, used_at=now, decided_at=now, decided_by=call.context.user)
+        or _with_approval(call, row)
     ):
         # It was decided in the meantime, perhaps refused.
         _row_of(call)
@@ -77,18 +75,23 @@ def consume_own(call: ToolCall, pending: Any) -> ToolCall:
 
     Raises CallRefused if that was refused, has expired, was used by another call, or is gone.
     """
-    call, rows, status = bound(call), _rows(), PendingCall.Status
-    row = rows.filter(pk=pending).first() if pending else None
-    if row is not None and row.status == status.REFUSED:
+    call, row = bound(call), _rows().filter(pk=pending).first() if pending else None
+    if row is not None and row.status == PendingCall.Status.REFUSED:
         raise _refusal(call, row)
+    why = "request was deleted" if row is None else "has expired"
     if row is not None and not row.is_over:
-        approved = rows.filter(pk=row.pk, status=status.APPROVED, key=call.binding)
-        if approved.update(status=status.DONE, key=None, used_at=timezone.now()):
-            return call._replace(confirmed_at=row.decided_at, approval=row.pk)
-    why = "has expired" if row is not None and row.is_over else "was used by another call"
-    why = why if row is not None else "request was deleted"
+        if approved := _with_approval(call, row):
+            return approved
+        why = "was used by another call"
     text = f"{_needs(call)}. Its approval {why}: call it again if it is still wanted."
     raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, pending_call=pending)
+
+
+def _with_approval(call: ToolCall, row: PendingCall) -> ToolCall | None:
+    """Return the call with the approval in a row, which one call consumes; None without one."""
+    approved = _rows().filter(pk=row.pk, status=PendingCall.Status.APPROVED, key=call.binding)
+    is_used = approved.update(**_USED, used_at=timezone.now())
+    return call._replace(confirmed_at=row.decided_at, approval=row.pk) if is_used else None
 
 
 def shown_arguments(call: ToolCall) -> str:

@@ -121,11 +121,8 @@ class ToolOptions:
                 raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             raise ValueError(f"mcp_tool(timeout={self.timeout!r}): it must be more than 0 seconds.")
-        self._expect(
-            not isinstance(self.task, str) or self.task == "required",
-            "task",
-            "True, False, 'required' or a function",
-        )
+        is_known = not isinstance(self.task, str) or self.task == "required"
+        self._expect(is_known, "task", _TYPES["task"][1])
         if self.read_only and self.destructive:
             raise ValueError(
                 "mcp_tool(): a read_only tool cannot be destructive: drop one of them."

@@ -7,7 +7,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-import django
 from django.core import checks
 from django.db import connections
 
@@ -17,12 +16,10 @@ from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import first_line
-from mcp_bridge.tasks.working import QUEUE
+from mcp_bridge.tasks.models import PACKAGE, QUEUE
 
 Messages = Sequence[checks.CheckMessage]
 
-# Built in since Django 6.0.
-_PACKAGE: Final = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
 _WITH_WORKERS: Final = (
     "Use a backend with workers, such as django_tasks_db.DatabaseBackend "
     f"({DOCUMENTATION}tools/tasks/#install)."
@@ -33,8 +30,8 @@ def check_tasks(databases: Databases = None, **options: Any) -> Messages:
     """Check the backend of TASK_BACKEND, and the tools that run as tasks."""
     if check_settings():
         return []
-    if find_spec(_PACKAGE) is None:
-        text = f"mcp_bridge.tasks requires a package that is missing: {_PACKAGE}."
+    if find_spec(PACKAGE) is None:
+        text = f"mcp_bridge.tasks requires a package that is missing: {PACKAGE}."
         hint = "Run pip install 'django-mcp-bridge[tasks]'."
         return [checks.Error(text, hint=hint, id="mcp_bridge.E110")]
     alias = conf.TASK_BACKEND
@@ -73,7 +70,7 @@ def check_deployed_tasks(**options: Any) -> Messages:
 
 def _backend() -> Any:
     """Return the backend of TASK_BACKEND. Raises any exception if it cannot be used."""
-    return import_module(_PACKAGE).task_backends[conf.TASK_BACKEND]
+    return import_module(PACKAGE).task_backends[conf.TASK_BACKEND]
 
 
 def _is(backend: object, name: str) -> bool:

@@ -7,6 +7,7 @@ import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import django
 from django.db import models, router
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Greatest
@@ -16,6 +17,9 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.models import PendingCall
 from mcp_bridge.models.users import optional_user
 
+# The package of tasks (django.tasks, built in since Django 6.0), and the queue of its backend.
+PACKAGE: Final = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
+QUEUE: Final = "mcp"
 # Seconds between two signs of life of a worker, and without one until its task has failed.
 HEARTBEAT: Final = 30
 DEAD: Final = 300

@@ -23,7 +23,7 @@ def enqueue(task: McpTask) -> None:
         run_task.enqueue(task.pk)
     except Exception as exception:
         # A backend may raise any exception, such as its broker's.
-        error = _failed(task, "The call was not run: it could not be queued.")
+        error = _failed(task, McpTask.open(), "The call was not run: it could not be queued.")
         logger.exception("A task could not be queued: %s", error)
         raise error from exception
 
@@ -48,21 +48,22 @@ def resume_held(sender: object, pending: Any, **others: object) -> None:
 def settle(task: McpTask) -> None:
     """End a task whose worker has died; queue one whose pending call is gone or used."""
     if task.is_dead:
-        error = _failed(task, "The worker of the task has ended without a result.", of_dead=True)
+        condition = McpTask.open() & McpTask.dead()
+        text = (
+            "The worker of the task has ended without a result. Its committed changes remain, and "
+            "it is not run again."
+        )
+        error = _failed(task, condition, text)
         logger.error("No sign of life of a task for %s s: %s", DEAD, error)
         task.refresh_from_db()
     elif task.queued_at is None and not task.is_over:
         release(task)
 
 
-def _failed(task: McpTask, why: str, *, of_dead: bool = False) -> InternalError:
-    """Mark a task as failed, and return the error."""
+def _failed(task: McpTask, condition: Q, why: str) -> InternalError:
+    """Mark a task as failed if a condition holds, and return the error."""
     reference = secrets.token_hex(6)
-    what = "Its committed changes remain, and it is not run again. " if of_dead else ""
-    error = InternalError(
-        f"{why} {what}The server's log says more under the reference {reference}."
-    )
-    condition = McpTask.open() & (McpTask.dead() if of_dead else Q())
+    error = InternalError(f"{why} The server's log says more under the reference {reference}.")
     values = {"code": error.code, "message": error.message}
     task.become(task.Status.FAILED, condition, error=values)
     return error

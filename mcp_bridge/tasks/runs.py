@@ -30,7 +30,6 @@ logger = get_logger("mcp_bridge.tasks")
 LOOK: Final = 1.0
 # Seconds before each further try to save the end of a run.
 _PAUSES: Final = (0, 1, 2, 4, 8, 15, 30)
-Status = McpTask.Status
 
 
 class Run:
@@ -41,7 +40,7 @@ class Run:
     """
 
     # No client is reached from here.
-    ask = readmit = None
+    ask = None
     # Whether the time limit of requests does not apply.
     is_task = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Any
 
 from django.utils import timezone
 
@@ -21,8 +21,6 @@ from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.tasks.origins import restored
 from mcp_bridge.tasks.runs import Run
 
-# The queue of the backend.
-QUEUE: Final = "mcp"
 Status = McpTask.Status
 
 
@@ -66,22 +64,26 @@ def _ended(run: Run) -> tuple[str, dict[str, Any]]:
 async def _perform(task: McpTask, context: Context, ended: str, run: Run) -> Any:
     """Return the result of the call, or an error result if it may not run any more."""
     server = MCPServer()
-    is_known = server.choose(task.origin["toolset"])
-    tool = server.snapshot.tools.get(task.tool)
-    if not (ended or is_known):
-        ended = "its toolset is not served any more"
-    elif not ended and (tool is None or not policy.may_use(server.policy, tool, context)):
-        ended = "its user may not use this tool any more"
-    elif not ended and tool and fingerprint(canonical_definition(tool)) != task.fingerprint:
-        ended = "the tool has changed since it was called"
-    if ended:
+    if ended := ended or _obstacle(task, context, server):
         error = ToolError(f"Nothing was run: the call of {task.tool} waited, and {ended}.")
         code, given = ErrorCode.FORBIDDEN, (task.tool, task.arguments, context)
-        recorder.refuse(code, *given, tool=tool, error=error)
+        recorder.refuse(code, *given, tool=server.snapshot.tools.get(task.tool), error=error)
         return CallToolResult.error(str(error))
+    tool = server.snapshot.tools[task.tool]
     call = Call(task.tool, task.arguments, context, tool, endpoint=server, task=run)
     call.is_counted = True
     return await perform(call)
+
+
+def _obstacle(task: McpTask, context: Context, server: MCPServer) -> str:
+    """Choose the toolset of a task; return why its tool cannot be used, or ""."""
+    if not server.choose(task.origin["toolset"]):
+        return "its toolset is not served any more"
+    tool = server.snapshot.tools.get(task.tool)
+    if tool is None or not policy.may_use(server.policy, tool, context):
+        return "its user may not use this tool any more"
+    is_same = fingerprint(canonical_definition(tool)) == task.fingerprint
+    return "" if is_same else "the tool has changed since it was called"
 
 
 def _error(error: ProtocolError) -> dict[str, Any]:
