@@ -179,10 +179,8 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
         return await alternate(work, slot)
     finally:
         try:
-            if slot.others_wait and (slot.batch is not None or not slot.is_free):
-                # Django closes them once the response is sent, which may be long after, or keeps
-                # them for CONN_MAX_AGE.
-                await sync_to_async(close_connections)()
+            if slot.batch is not None or slot.others_wait and not slot.is_free:
+                await sync_to_async(slot.let_connections_go)()
         finally:
             if slot.batch is not None:
                 slot.batch.free()
@@ -334,6 +332,18 @@ class RequestSlot:
         """Whether all request slots are taken."""
         return self.slots is not None and self.slots.locked()
 
+    def let_connections_go(self) -> None:
+        """
+        Close this thread's connections early if requests wait or other calls run.
+
+        Django does it once the response is sent, which may be long after. Those that it keeps
+        (CONN_MAX_AGE) are closed only if requests wait.
+        """
+        if self.others_wait:
+            close_connections()
+        elif _all > 1:
+            close_old_connections()
+
     async def take(self) -> None:
         """
         Take the slot, on the event loop, in first-come order.
@@ -385,20 +395,11 @@ class CallSlot:
             request.free()
 
     def free(self) -> None:
-        """
-        Free the slot, once; if other calls run, close the connections of this thread before.
-
-        Those that Django keeps (CONN_MAX_AGE) are closed only if requests wait.
-        """
+        """Free the slot, once; in a thread, let its connections go before."""
         global _all
-        request = self._request
         try:
-            if request is not None and _get_running_loop() is None:
-                if request.others_wait:
-                    close_connections()
-                elif _all > 1:
-                    # Django does this once the response is sent, which may be long after.
-                    close_old_connections()
+            if self._request is not None and _get_running_loop() is None:
+                self._request.let_connections_go()
         finally:
             with _lock:
                 _all -= 1
