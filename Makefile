@@ -88,8 +88,8 @@ records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQ
 browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, in themes too, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
-contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on each way in (WAYS="wsgi asgi lane stdio rest")
-	for way in $(or $(WAYS),wsgi asgi lane stdio rest); do \
+contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on each way in (WAYS="wsgi asgi lane stdio rest tasks")
+	for way in $(or $(WAYS),wsgi asgi lane stdio rest tasks); do \
 		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal tests/contract) || exit 1; \
 	done
 

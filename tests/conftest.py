@@ -79,7 +79,7 @@ def pytest_configure() -> None:
     On SQLite only: other databases need the tables of users first, to which those refer.
     MCP_BRIDGE_TEST_WRITE sets another default of AUDIT["WRITE"], with which all tests pass too.
     WAY="asgi", "lane", "stdio" or "rest" sends the test clients to the asynchronous view, the
-    direct lane, the handler of mcp_stdio or the addresses of REST.
+    direct lane, the handler of mcp_stdio or the addresses of REST; "tasks" runs calls as tasks.
     Passwords and client secrets are hashed with MD5, because Django's hasher is deliberately slow.
     The sources and skills of the settings are the newsroom's: all other tests start with the
     default ones.
@@ -112,6 +112,10 @@ def pytest_configure() -> None:
         from tests.support.rest import install as install_rest
 
         install_rest()
+    if os.environ.get("WAY") == "tasks":
+        from tests.support.as_tasks import install as install_tasks
+
+        install_tasks()
     if os.environ.get("WAY") == "asgi":
         from mcp_bridge.testing import serving
 
@@ -133,6 +137,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip("It is about addresses or headers of HTTP."))
         if os.environ.get("WAY") == "rest" and item.get_closest_marker("off_rest"):
             item.add_marker(pytest.mark.skip("It is about JSON-RPC, or REST says it differently."))
+        if os.environ.get("WAY") == "tasks" and item.get_closest_marker("off_tasks"):
+            item.add_marker(pytest.mark.skip("It is about what differs for tasks: tests/tasks."))
         is_marked = item.get_closest_marker("django_db") is not None
         if not is_marked and uses_database(item.path):
             # A fixture requested at run time would be too late: pytest-django creates only the

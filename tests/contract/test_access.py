@@ -229,6 +229,7 @@ def test_predicate_that_raises_is_logged_and_not_sent(
     assert "SECRET-MARKER" in caplog.text
 
 
+@pytest.mark.off_tasks
 @pytest.mark.off_stdio
 def test_one_of_several_predicates_is_enough() -> None:
     client = CheckedClient(user=make_user("plain"))
@@ -320,6 +321,7 @@ def test_access_policy_applies_to_list_and_call(settings: Any) -> None:
     assert [name for name in SERVER.procedures if is_callable(client, name)] == ["public"]
 
 
+@pytest.mark.off_tasks
 def test_caller_without_a_credential_is_anonymous(settings: Any) -> None:
     settings.REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
 

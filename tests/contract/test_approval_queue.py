@@ -26,7 +26,12 @@ from tests.support.confirming import RUNS, YES, call, refused, state_of, wipe
 from tests.support.profiling import calls
 from tests.support.serving import set_tool
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("wiping"),
+    # Such a call is a task that waits (tests/tasks/test_held.py).
+    pytest.mark.off_tasks,
+]
 Status = PendingCall.Status
 
 

@@ -82,6 +82,7 @@ def test_any_other_answer_is_a_refusal(answer: Any, asker: CheckedClient) -> Non
 CANCEL = {"confirm": {"action": "cancel"}}
 
 
+@pytest.mark.off_tasks
 def test_cancelled_form_queues_the_call(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     result = call(asker, inputResponses=CANCEL, requestState=state)
@@ -101,6 +102,7 @@ def test_cancelled_form_queues_the_call(asker: CheckedClient, user: Any) -> None
     assert RUNS == [("all", 1)]
 
 
+@pytest.mark.off_tasks
 def test_cancelled_form_does_not_override_a_refusal(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
@@ -109,6 +111,7 @@ def test_cancelled_form_does_not_override_a_refusal(asker: CheckedClient, user: 
     assert "Reason: Never." in text_of(result)
 
 
+@pytest.mark.off_tasks
 def test_cancelled_form_counts_with_its_question(asker: CheckedClient, hourly: None) -> None:
     result = call(asker, inputResponses=CANCEL, requestState=state_of(asker))
     assert "The call is pending" in text_of(result)
@@ -141,6 +144,7 @@ def test_confirmation_runs_a_call_once_under_asgi(asker: CheckedClient, settings
         assert "been used already" in refused(asker, state, name=name)
 
 
+@pytest.mark.off_tasks
 def test_tools_own_question_does_not_count_as_confirmation(
     asker: CheckedClient, settings: Any
 ) -> None:
@@ -211,6 +215,7 @@ def test_invalid_arguments_are_refused_before_the_question(asker: CheckedClient)
     assert text_of(call(asker, arguments={})) == "/name: is required and was not sent"
 
 
+@pytest.mark.off_tasks
 def test_arguments_are_checked_once_for_each_request(
     asker: CheckedClient, user: Any, settings: Any
 ) -> None:
@@ -224,6 +229,7 @@ def test_arguments_are_checked_once_for_each_request(
     assert len(CHECKED) == 3
 
 
+@pytest.mark.off_tasks
 def test_four_eyes_requires_another_person(asker: CheckedClient, settings: Any) -> None:
     state = state_of(asker)
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
@@ -234,6 +240,7 @@ def test_four_eyes_requires_another_person(asker: CheckedClient, settings: Any) 
     assert (RUNS, PendingCall.objects.get().status) == ([], "waiting")
 
 
+@pytest.mark.off_tasks
 def test_form_does_not_override_a_refusal_in_the_queue(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
@@ -242,6 +249,7 @@ def test_form_does_not_override_a_refusal_in_the_queue(asker: CheckedClient, use
     assert RUNS == []
 
 
+@pytest.mark.off_tasks
 def test_concurrent_refusal_is_not_overridden_in_a_form(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
@@ -290,6 +298,7 @@ def test_question_and_answer_count_once(asker: CheckedClient, hourly: None) -> N
     assert "Too many calls" in text_of(call(asker))
 
 
+@pytest.mark.off_tasks
 def test_queued_call_and_its_repetition_count_once(modern: CheckedClient, hourly: None) -> None:
     assert "requires a person's approval" in text_of(call(modern))
     row = PendingCall.objects.get()

@@ -243,6 +243,7 @@ def test_stop_iteration_does_not_hang_an_async_request(function: Any, settings: 
     assert reference_in(text_of(answer["result"]))
 
 
+@pytest.mark.off_tasks
 @pytest.mark.off_lane
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("is_coroutine", [False, True], ids=["function", "coroutine"])

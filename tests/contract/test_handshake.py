@@ -149,6 +149,7 @@ def test_notification_is_accepted_and_never_answered(version: str | None, method
     assert "Mcp-Session-Id" not in response.headers
 
 
+@pytest.mark.off_tasks
 @pytest.mark.requirement(
     "discover.served",
     "discover.members",

@@ -115,6 +115,7 @@ def test_every_method_is_seen_in_order(
         SEEN.clear()
 
 
+@pytest.mark.off_tasks
 @pytest.mark.parametrize("tool", ["echo", "aecho"])
 @pytest.mark.parametrize("word", ["hi", "broken"])
 def test_call_runs_inside_of_all(
@@ -151,6 +152,7 @@ def test_changed_arguments_are_checked(modern: CheckedClient, site: Callable[...
     assert (SEEN, record().error_code) == (["is error True"], "invalid")
 
 
+@pytest.mark.off_tasks
 def test_error_results_arrive_at_the_yield(
     modern: CheckedClient, site: Callable[..., None]
 ) -> None:
@@ -219,6 +221,7 @@ class Secrets:
         return result
 
 
+@pytest.mark.off_tasks
 @pytest.mark.off_rest
 @pytest.mark.parametrize("tool", [write, awrite])
 def test_rejected_result_undoes_what_was_written(
@@ -503,6 +506,7 @@ def test_hidden_tool_is_unknown_to_interceptors(
     assert SEEN == ["First tools/call ada"]
 
 
+@pytest.mark.off_tasks
 def test_approver_sees_what_will_run(modern: CheckedClient, site: Callable[..., None]) -> None:
     site("First", confirm=True)
     modern.call_tool("echo", {"word": "hi"})

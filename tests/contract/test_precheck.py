@@ -87,6 +87,7 @@ def test_precheck_error_is_returned_and_nothing_runs(
     assert (recorded.outcome, recorded.error_code) == (Outcome.REFUSED, ErrorCode.TOOL_ERROR)
 
 
+@pytest.mark.off_tasks
 @BOTH
 @pytest.mark.parametrize("precheck", [is_member, ais_member])
 @pytest.mark.parametrize("tool", ["edit", "aedit"])
@@ -99,6 +100,7 @@ def test_call_passing_the_precheck_runs(
     assert (result["isError"], ASKED, RUNS) == (False, ["press"], [("press", "x")])
 
 
+@pytest.mark.off_tasks
 def test_precheck_runs_again_with_the_answer(
     asker: CheckedClient, user: Any, press: Group, settings: Any
 ) -> None:
@@ -115,6 +117,7 @@ def test_precheck_runs_again_with_the_answer(
     assert (ASKED, RUNS) == (["press"] * 3, [("press", "nothing")])
 
 
+@pytest.mark.off_tasks
 def test_precheck_runs_again_before_an_approval_is_used(
     modern: CheckedClient, user: Any, press: Group, settings: Any
 ) -> None:
@@ -138,6 +141,7 @@ def test_arguments_are_checked_first(modern: CheckedClient, settings: Any) -> No
     assert (ASKED, RUNS, set(codes)) == ([], [], {ErrorCode.INVALID})
 
 
+@pytest.mark.off_tasks
 def test_precheck_receives_any_parameters_with_defaults(
     modern: CheckedClient, settings: Any
 ) -> None:
@@ -157,6 +161,7 @@ def test_precheck_receives_any_parameters_with_defaults(
     assert len(RUNS) == 3
 
 
+@pytest.mark.off_tasks
 def test_precheck_can_receive_the_rpc_context(modern: CheckedClient, settings: Any) -> None:
     def check(rpc: RpcRequestContext, word: str) -> None:
         ASKED.append((rpc.request.user.get_username(), rpc.auth_result, word))
@@ -187,6 +192,7 @@ def test_precheck_returning_false_refuses(
     assert bool(RUNS) is not is_error
 
 
+@pytest.mark.off_tasks
 @BOTH
 @pytest.mark.parametrize("tool", ["edit", "aedit"])
 @pytest.mark.django_db(transaction=True)

@@ -306,6 +306,7 @@ def test_structured_content_is_always_readable_as_a_value() -> None:
     assert CallToolResult().structured_content is None
 
 
+@pytest.mark.off_tasks
 @pytest.mark.off_rest
 def test_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
     def pose() -> CallToolResult:

@@ -77,6 +77,7 @@ def client_of(user: Any) -> CheckedClient:
     return CheckedClient(user=user, capabilities={"elicitation": {}})
 
 
+@pytest.mark.off_tasks
 @pytest.mark.parametrize(
     ("tool", "content"),
     [
@@ -120,6 +121,7 @@ def test_question_and_answer_count_once(user: Any, settings: Any) -> None:
     assert "Too many calls" in text_of(answered(client_of(user), "book", {"seats": 2})[-1])
 
 
+@pytest.mark.off_tasks
 def test_throttled_answer_can_be_sent_again(user: Any, settings: Any) -> None:
     serve(settings, twice, throttle="1/hour")
     client = client_of(user)

@@ -77,6 +77,7 @@ def test_result_commits_a_tools_writes(function: Any, modern: CheckedClient, set
     assert written()
 
 
+@pytest.mark.off_tasks
 def test_error_rolls_back_a_coroutines_writes(modern: CheckedClient, settings: Any) -> None:
     serve(settings, awrite)
     assert modern.call_tool("awrite", {"then": "refuse"})["isError"] is True
@@ -116,6 +117,7 @@ def test_read_only_writes_are_rolled_back_only_in_transactions(
     assert set(Group.objects.values_list("name", flat=True)) == {"before", "written"}
 
 
+@pytest.mark.off_tasks
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
@@ -144,6 +146,7 @@ async def ais_atomic() -> bool:
     return await sync_to_async(is_atomic)()
 
 
+@pytest.mark.off_tasks
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_read_only_and_opted_out_tools_have_no_transaction(
@@ -167,6 +170,7 @@ def test_read_only_and_opted_out_tools_have_no_transaction(
             assert not has(unwanted(copy_of(function)))
 
 
+@pytest.mark.off_tasks
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_rolled_back_call_is_never_a_success(asynchronous: bool, settings: Any) -> None:
@@ -198,6 +202,7 @@ class Name(BaseModel):
     name: str
 
 
+@pytest.mark.off_tasks
 @pytest.mark.requirement("mrtr.no-retry")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
