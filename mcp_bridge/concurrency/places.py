@@ -403,8 +403,6 @@ class CallSlot:
         finally:
             with _lock:
                 _all -= 1
-                left = _running[self._caller] - 1
-                if left:
-                    _running[self._caller] = left
-                else:
+                _running[self._caller] -= 1
+                if not _running[self._caller]:
                     del _running[self._caller]

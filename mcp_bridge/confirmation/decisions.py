@@ -94,8 +94,8 @@ def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:
     if obstacle:
         return obstacle, constants.ERROR
     text = gettext(
-        "The call was approved. It runs now if it is a task, otherwise when its caller repeats it, "
-        "by %(time)s at the latest."
+        "The call was approved. It runs now if it is a task that was not cancelled, otherwise when "
+        "its caller repeats it, by %(time)s at the latest."
     )
     return _written(pending, user, Status.APPROVED, "", gettext("Approved."), text)
 

@@ -67,7 +67,7 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client has disconnected, or the time limit of the call has passed."""
+        """Whether the client is gone, the task over, or the time limit of the call has passed."""
         return self._running is not None and self._running.is_over
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
@@ -75,9 +75,9 @@ class Context:
         Report how much of the call is done, to a client that asked for it (MCP, "Progress").
 
         ``done`` and ``total`` are in any unit; ``message`` is for people. Each report must exceed
-        the one before; at most 10 a second are sent, and the last one in any case.
-        Raises Cancelled if the client has disconnected, and TimedOut after the time limit: call it
-        often in a function that takes long, even if no client reads it.
+        the one before; at most 10 a second are sent, and the last one in any case. In a task, the
+        report becomes its message. Raises Cancelled if the client has disconnected or the task is
+        over, and TimedOut after the time limit: call it often in a function that takes long.
         """
         if self._running is not None:
             self._running.report(done, total, message)

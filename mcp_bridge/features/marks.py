@@ -60,7 +60,7 @@ class ToolOptions:
     THROTTLE_RATES. With ``confirm``, each call requires confirmation by a person. ``precheck``
     takes parameters of the tool by name, and raises or returns False to refuse a call with them.
     ``timeout`` is the time limit of a call in seconds (default: CALL_TIMEOUT). With ``task``, a
-    call runs in a worker, as a task, if its client knows tasks (mcp_bridge.tasks): True for each
+    call runs in a worker, as a task, if its client declares tasks (mcp_bridge.tasks): True for each
     such call, a function of the ToolCall to decide for each, "required" to refuse all others.
     """
 

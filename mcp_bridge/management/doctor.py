@@ -528,11 +528,11 @@ def _messages(check: Callable[..., Any], is_ours: bool, stops: bool) -> Findings
 def _queue() -> Findings:
     """Check that a worker takes tasks from the queue, by the oldest one that waits for it."""
     task: Any = apps.get_model("mcp_bridge_tasks", "McpTask")
-    oldest = task.waiting().order_by("since").first()
+    oldest = task.waiting().order_by("updated_at").first()
     if oldest is None:
         yield ok("None of the tasks waits for a worker.")
         return
-    waited = round((timezone.now() - oldest.since).total_seconds())
+    waited = round((timezone.now() - oldest.updated_at).total_seconds())
     text = f"The oldest task in the queue, {oldest}, has waited for a worker for {waited} s."
     if waited < _WAIT:
         yield ok(text)

@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("waiting", "waits for a decision"),
-                            ("approved", "approved, not repeated yet"),
+                            ("approved", "approved, not run yet"),
                             ("refused", "refused"),
                             ("done", "has been run"),
                         ],

@@ -118,7 +118,7 @@ class PendingCall(models.Model):
 
     class Status(models.TextChoices):
         WAITING = "waiting", _("waits for a decision")
-        APPROVED = "approved", _("approved, not repeated yet")
+        APPROVED = "approved", _("approved, not run yet")
         REFUSED = "refused", _("refused")
         DONE = "done", _("has been run")
 

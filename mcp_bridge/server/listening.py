@@ -145,11 +145,11 @@ class Listener:
 
     def check(self, snapshot: Snapshot) -> None:
         """Check the tasks; the credential and the lists if it is time or one may have changed."""
-        for task in () if self._tasks is None else self._tasks.changed():
-            self._send("notifications/tasks", **task)
-        if snapshot is self._snapshot and monotonic() - self._checked < CREDENTIAL:
-            return
         try:
+            for task in () if self._tasks is None else self._tasks.changed():
+                self._send("notifications/tasks", **task)
+            if snapshot is self._snapshot and monotonic() - self._checked < CREDENTIAL:
+                return
             endpoint, context = self._stream.readmit(self._request)
             found = self._fingerprints(endpoint, context)
         except (Error, errors.UnavailableError, errors.TooManyRequestsError):

@@ -222,10 +222,10 @@ async def _perform(call: Call) -> CallResult:
         await places.in_thread()
         if started is not None:
             await recorder.finish(started, Outcome.CANCELLED)
-        is_held = isinstance(error, CallRefused) and error.pending_call and not error.repeated
-        created = await become_task(call, sent, error) if is_held else None
         refused = _refused(call, error)
-        return created or refused
+        if isinstance(error, CallRefused) and error.pending_call and not error.repeated:
+            return await become_task(call, sent, error) or refused
+        return refused
     try:
         result, size = await run(started.call, started.finish_in)
     except (Exception, InputRequired, TimedOut) as raised:
@@ -242,11 +242,13 @@ async def _perform(call: Call) -> CallResult:
     return result
 
 
-def takes_task(call: Call) -> bool:
-    """Return whether the client of a call can follow a task in place of its result."""
+async def may_become_task(call: Call) -> bool:
+    """Return whether a task can take the place of the result of a client's call."""
     request = call.request
-    is_tool = request is not None and call.kind == Tool.kind
-    return is_tool and request.declares(protocol.TASKS) and call.endpoint.has_tasks  # type: ignore
+    if request is None or call.kind != Tool.kind or not request.declares(protocol.TASKS):
+        return False
+    await places.in_thread()
+    return bool(call.endpoint.has_tasks(call.tool))
 
 
 async def become_task(
@@ -257,9 +259,8 @@ async def become_task(
 
     ``held`` says that it waits for a person. Raises CallRefused if the caller has too many.
     """
-    if not takes_task(call):
+    if not await may_become_task(call):
         return None
-    await places.in_thread()
     created: CreateTaskResult | None = call.endpoint.accept(call, sent, held)
     return created
 
@@ -388,7 +389,7 @@ async def check_scopes(call: Call, tool: Feature) -> None:
 
 async def require_task(call: Call, tool: Feature) -> None:
     """Raise MissingRequiredClientCapabilityError for a client that cannot follow a task."""
-    if call.request is not None and not takes_task(call):
+    if call.request is not None and not await may_become_task(call):
         raise call.context.missing_capabilities(f"extensions.{protocol.TASKS}")
 
 
@@ -405,8 +406,8 @@ async def check_arguments(call: Call, tool: Feature) -> None:
     except Exception as exception:
         unchecked = ToolCall(tool=tool, arguments={}, context=call.context, sent=sent)
         raise CallRefused(*errors.handle_error(unchecked, exception)[:3]) from exception
-    left = {} if call.task is None else call.task.left
-    call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent, **left)
+    known = {} if call.task is None else call.task.known
+    call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent, **known)
 
 
 async def ask_precheck(call: Call, tool: Feature) -> None:

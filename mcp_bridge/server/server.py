@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from django.apps import apps
 from django.core.handlers.asgi import ASGIRequest
@@ -14,7 +14,7 @@ from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, may_discover,
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.interceptors import having
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.features import Context
+from mcp_bridge.features import Context, Feature
 from mcp_bridge.protocol import (
     LATEST,
     SUPPORTED_VERSIONS,
@@ -145,20 +145,18 @@ class MCPServer(Endpoint):
         """Return the capabilities that need no stream (MCP schema, ServerCapabilities)."""
         return {**self.server_capabilities, **self.of_kinds(modern=modern)[1]}
 
-    @property
-    def has_tasks(self) -> bool:
-        """Whether calls may become tasks: a worker has the policy of the setting."""
-        is_shared = type(self.policy) is imported(conf.ACCESS_POLICY)
-        return is_shared and apps.is_installed("mcp_bridge.tasks")
+    def has_tasks(self, tool: Feature) -> bool:
+        """Return whether calls of a tool may become tasks: a worker has its policy and tool."""
+        return (
+            apps.is_installed("mcp_bridge.tasks")
+            and type(self.policy) is imported(conf.ACCESS_POLICY)
+            and registry.snapshot.tools.get(tool.name) is tool
+        )
 
     def accept(self, call: Call, sent: object, held: object) -> CreateTaskResult | None:
         """Return the task that a checked call becomes; see ``tasks.accepting.accept``."""
-        if registry.snapshot.tools.get(call.checked.tool.name) is not call.checked.tool:
-            # A worker does not have the tools of another snapshot.
-            return None
-        accepted = imported("mcp_bridge.tasks.accepting.accept")
-        task: CreateTaskResult | None = accepted(call, sent, held)
-        return task
+        accept = imported("mcp_bridge.tasks.accepting.accept")
+        return cast("CreateTaskResult | None", accept(call, sent, held))
 
     def choose(self, toolset: str | None) -> bool:
         """

@@ -39,13 +39,14 @@ def accept(call: Any, sent: Any, held: CallRefused | None) -> CreateTaskResult |
         return None
     open_tasks = McpTask.rows().filter(McpTask.open(), caller=owner_of(checked.context))
     if held is None and open_tasks.count() >= MOST_OPEN:
-        text = f"{MOST_OPEN} tasks of this caller are not over. Wait for some, or cancel them."
-        raise _refused(checked, text)
+        text = f"{MOST_OPEN} tasks of this caller are open. Wait until some end, or cancel them."
+        raise _refused(text, ErrorCode.THROTTLED)
     try:
         origin: Any = {**stored(checked.context), "toolset": call.endpoint.snapshot.toolset}
     except Unkeepable as why:
         if held is None and checked.tool.options.task == "required":
-            raise _refused(checked, f"a worker could not check its caller again: {why}.") from why
+            text = f"{checked.tool.name} runs only as a task, for which {why}."
+            raise _refused(f"{text} Use a token of this site.", ErrorCode.FORBIDDEN) from why
         return None
     task, using = _new(checked, sent, origin, held), open_tasks.db
     with transaction.atomic(using=using):
@@ -83,12 +84,11 @@ def _new(call: ToolCall, sent: Any, origin: Any, held: CallRefused | None) -> Mc
         updated_at=now,
         queued_at=now if held is None else None,
         expires_at=now + timedelta(seconds=conf.TASK_TTL),
-        ttl_ms=int(conf.TASK_TTL * 1000),
     )
 
 
 def _is_wanted(call: ToolCall) -> bool:
-    """Return whether the tool wants this call as a task. Raises CallRefused if it raises."""
+    """Return whether this call becomes a task. Raises CallRefused if the tool's option raises."""
     task: Any = call.tool.options.task
     if not callable(task):
         return bool(task)
@@ -98,9 +98,8 @@ def _is_wanted(call: ToolCall) -> bool:
         raise CallRefused(*errors.handle_error(call, exception)[:3]) from exception
 
 
-def _refused(call: ToolCall, why: str) -> CallRefused:
-    text = f"Nothing was run: {call.tool.name} runs as a task, and {why}"
-    return CallRefused(CallToolResult.error(text), ErrorCode.THROTTLED)
+def _refused(why: str, code: str) -> CallRefused:
+    return CallRefused(CallToolResult.error(f"Nothing was run: {why}"), code)
 
 
 def _waits(held: CallRefused) -> str:

@@ -32,14 +32,12 @@ class McpTaskAdmin(BridgeAdmin):
     pages = {"cancel": "<path:object_id>/cancel/"}
     list_display = ["tool", "shown_status", "user", "created", "started", "message", "expires"]
     list_filter = ["status", "tool"]
-    list_select_related = ["user", "pending_call"]
+    list_select_related = ["user"]
     search_fields = ["tool", "message", f"user__{get_user_model().USERNAME_FIELD}"]
     actions = ["cancel"]
 
     def get_queryset(self, request: HttpRequest) -> Tasks:
-        # Results have up to MAX_RESULT_BYTES.
-        large = ("arguments", "answers", "origin", "questions", "result", "tool_state")
-        return super().get_queryset(request).defer(*large)
+        return super().get_queryset(request).defer(*McpTask.LARGE)
 
     def get_fieldsets(self, request: HttpRequest, obj: McpTask | None = None) -> Any:
         fields = ["tool", "shown_status", "message", "failure", self.user_field(request)]
@@ -98,7 +96,7 @@ class McpTaskAdmin(BridgeAdmin):
         for task in done:
             self.log_change(request, task, [{"changed": {"fields": ["status"]}}])
         if not done:
-            text = gettext("Nothing was cancelled: these tasks are over.")
+            text = gettext("Nothing was cancelled: the tasks have ended or expired.")
             self.message_user(request, text, messages.WARNING)
             return
         text = ngettext(

@@ -13,9 +13,8 @@ class TasksConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from mcp_bridge.tasks.checks import check_deployed_tasks, check_tasks
+        from mcp_bridge.tasks.checks import check_tasks
         from mcp_bridge.tasks.queueing import resume_held
 
         checks.register(check_tasks, "mcp_bridge")
-        checks.register(check_deployed_tasks, "mcp_bridge", deploy=True)
         tool_call_decided.connect(resume_held, dispatch_uid="mcp_bridge_tasks")

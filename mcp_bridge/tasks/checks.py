@@ -57,17 +57,6 @@ def check_tasks(databases: Databases = None, **options: Any) -> Messages:
     return found if awaits_tables(databases) else [*found, *_transactions()]
 
 
-def check_deployed_tasks(**options: Any) -> Messages:
-    """Return an error if tasks never run."""
-    try:
-        is_dummy = not check_settings() and _is(_backend(), "DummyBackend")
-    except Exception:
-        # Reported by check_tasks.
-        return []
-    text = "Tasks never run: MCP_BRIDGE['TASK_BACKEND'] names a DummyBackend."
-    return [checks.Error(text, hint=_WITH_WORKERS, id="mcp_bridge.E113")] if is_dummy else []
-
-
 def _backend() -> Any:
     """Return the backend of TASK_BACKEND. Raises any exception if it cannot be used."""
     return import_module(PACKAGE).task_backends[conf.TASK_BACKEND]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from mcp_bridge.conf import conf
 from mcp_bridge.tasks.models import PACKAGE, QUEUE
@@ -11,6 +10,6 @@ from mcp_bridge.tasks.working import work
 
 
 @import_module(PACKAGE).task(queue_name=QUEUE, backend=conf.TASK_BACKEND)  # type: ignore[untyped-decorator]
-def run_task(key: str) -> Any:
+def run_task(key: str) -> None:
     """Run a task (McpTask) by its key."""
     work(key)

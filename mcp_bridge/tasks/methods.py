@@ -32,9 +32,10 @@ async def get_task(endpoint: Endpoint, request: Request, context: Context) -> JS
 
 async def update_task(endpoint: Endpoint, request: Request, context: Context) -> JSONObject:
     """
-    Take a client's answers to the questions of a task, whose run the last one begins.
+    Store a client's answers to the questions of a task; the last one queues its next run.
 
-    Others are ignored. Raises InvalidParamsError for an answer of another type than its question.
+    Answers to unknown questions are ignored. Raises InvalidParamsError for an answer of another
+    type than its question.
     """
     task = await _task_of(request, context)
     responses = request.params.get("inputResponses")
@@ -42,12 +43,13 @@ async def update_task(endpoint: Endpoint, request: Request, context: Context) ->
         raise errors.InvalidParamsError("Invalid params: inputResponses must be an object.")
     using = McpTask.rows().db
     with transaction.atomic(using):
-        # Written before it is read: SQLite then waits for its turn.
+        # Written first, so that the row is locked, in SQLite too.
         McpTask.rows().filter(pk=task.pk).update(caller=task.caller)
-        task = McpTask.rows().select_for_update().get(pk=task.pk)
-        if task.status != Status.INPUT_REQUIRED:
-            return _DONE
+        task = McpTask.rows().get(pk=task.pk)
+        # Only a task that waits for answers has questions.
         given = {key: each for key, each in responses.items() if key in task.questions}
+        if not given:
+            return _DONE
         for key, response in given.items():
             check_response(key, task.questions[key]["method"], response)
         left = {key: each for key, each in task.questions.items() if key not in given}

@@ -8,13 +8,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import django
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, router
-from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Greatest
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.models import PendingCall
 from mcp_bridge.models.users import optional_user
 
 # The package of tasks (django.tasks, built in since Django 6.0), and the queue of its backend.
@@ -25,6 +24,8 @@ HEARTBEAT: Final = 30
 DEAD: Final = 300
 # The milliseconds after which clients should ask again.
 POLL: Final = 1000
+# The statuses of tasks that are not over.
+_OPEN: Final = ("working", "input_required")
 
 
 def new_id() -> str:
@@ -58,7 +59,7 @@ class JSONText(_TextField):
         return None if value is None else json.loads(value)
 
     def get_prep_value(self, value: Any) -> str | None:
-        return None if value is None else json.dumps(value)
+        return None if value is None else json.dumps(value, cls=DjangoJSONEncoder)
 
 
 class McpTask(models.Model):
@@ -73,9 +74,12 @@ class McpTask(models.Model):
     the record of its last run.
     """
 
+    # Results have up to MAX_RESULT_BYTES.
+    LARGE = ("arguments", "answers", "origin", "questions", "result", "tool_state")
+
     class Status(models.TextChoices):
         WORKING = "working", _("working")
-        INPUT_REQUIRED = "input_required", _("waits for its client")
+        INPUT_REQUIRED = "input_required", _("input required")
         COMPLETED = "completed", _("completed")
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
@@ -113,8 +117,7 @@ class McpTask(models.Model):
     queued_at = models.DateTimeField(null=True, editable=False)
     # When a worker began its run, and gave its last sign of life.
     started_at = models.DateTimeField(_("started"), null=True)
-    seen_at = models.DateTimeField(_("last sign of life"), null=True)
-    ttl_ms = models.PositiveBigIntegerField(editable=False)
+    seen_at = models.DateTimeField(_("last heartbeat"), null=True)
     expires_at = models.DateTimeField(_("expires"), db_index=True)
 
     class Meta:
@@ -135,8 +138,7 @@ class McpTask(models.Model):
     @classmethod
     def open(cls) -> Q:
         """Return the condition that a task is not over."""
-        waits = (cls.Status.WORKING, cls.Status.INPUT_REQUIRED)
-        return Q(status__in=waits, expires_at__gt=timezone.now())
+        return Q(status__in=_OPEN, expires_at__gt=timezone.now())
 
     @classmethod
     def running(cls) -> Q:
@@ -147,26 +149,18 @@ class McpTask(models.Model):
     def dead(cls) -> Q:
         """Return the condition that the worker of a task has died."""
         silent = timezone.now() - timedelta(seconds=DEAD)
-        return cls.running() & Q(seen_at__lt=silent)
-
-    @classmethod
-    def released(cls) -> Q:
-        """Return the condition that a task which is not over does not wait for a person."""
-        decides = PendingCall.objects.filter(pk=OuterRef("pending_call"), status="waiting")
-        return cls.open() & Q(~Exists(decides))
+        return cls.open() & cls.running() & Q(seen_at__lt=silent)
 
     @classmethod
     def waiting(cls) -> models.QuerySet[McpTask]:
-        """Return the tasks that wait for a worker ``since`` a time, and not for a person."""
+        """Return the tasks that have waited for a worker since ``updated_at``."""
         rows = cls.rows().filter(cls.open(), status=cls.Status.WORKING, started_at=None)
-        return rows.filter(queued_at__isnull=False).annotate(
-            since=Greatest("updated_at", "queued_at")
-        )
+        return rows.filter(queued_at__isnull=False)
 
     @property
     def is_over(self) -> bool:
         """Whether it will not change any more."""
-        return self.status not in (self.Status.WORKING, self.Status.INPUT_REQUIRED)
+        return self.status not in _OPEN
 
     @property
     def is_expired(self) -> bool:
@@ -181,6 +175,14 @@ class McpTask(models.Model):
         return is_running and self.seen_at is not None and self.seen_at < silent
 
     @property
+    def is_lost(self) -> bool:
+        """Whether it has been in the queue for DEAD seconds; queued again, it still runs once."""
+        if self.status != self.Status.WORKING or self.started_at or self.queued_at is None:
+            return False
+        silent = timezone.now() - timedelta(seconds=DEAD)
+        return max(self.queued_at, self.updated_at) < silent
+
+    @property
     def members(self) -> dict[str, Any]:
         """The members that every result about the task has (MCP's extension Tasks, ``Task``)."""
         found: dict[str, Any] = {
@@ -188,7 +190,7 @@ class McpTask(models.Model):
             "status": self.status,
             "createdAt": self.created_at.isoformat(),
             "lastUpdatedAt": self.updated_at.isoformat(),
-            "ttlMs": self.ttl_ms,
+            "ttlMs": (self.expires_at - self.created_at) // timedelta(milliseconds=1),
             "pollIntervalMs": POLL,
         }
         return found | ({"statusMessage": self.message} if self.message else {})
@@ -214,9 +216,9 @@ class McpTask(models.Model):
         """
         rows = McpTask.rows().filter(McpTask.open() if condition is None else condition, pk=self.pk)
         values |= {"status": status, "updated_at": timezone.now()}
-        if status not in (self.Status.WORKING, self.Status.INPUT_REQUIRED):
-            values |= {"arguments": None, "origin": {}, "answers": {}, "questions": {}}
-            values |= {"tool_state": None}
+        if status not in _OPEN:
+            values |= {"arguments": None, "origin": {}, "tool_state": None}
+            values |= {"answers": {}, "questions": {}}
         is_saved = bool(rows.update(**values))
         if is_saved:
             for name, value in values.items():

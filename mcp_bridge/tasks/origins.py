@@ -62,7 +62,7 @@ def restored(task: McpTask, stream: Any) -> Iterator[tuple[Context, str]]:
         known: Any = get_user_model()._default_manager
         user = known.filter(pk=task.user_id).first() or user
         ended = "" if user.is_active else "the user of the call is not active any more"
-    auth = _credential(origin["credential"], user)
+    auth = _credential(origin["credential"])
     if auth is None and origin["credential"] is not None:
         ended = ended or "the credential of the call has been revoked, or has expired"
     zone = origin["time_zone"]
@@ -90,8 +90,10 @@ def _key_of(auth: Any) -> Any:
         return None
     if isinstance(auth, Model):
         found: dict[str, Any] = {"model": auth._meta.label_lower, "pk": str(auth.pk)}
-        if application := getattr(auth, "application_id", None):
-            found |= {"application": application, "scope": getattr(auth, "scope", "")}
+        if getattr(auth, "application_id", None) is not None:
+            # A renewed token has the same of each.
+            same = ("application_id", "user_id", "scope", "resource")
+            found["same"] = {name: getattr(auth, name) for name in same if hasattr(auth, name)}
         return found
     claims = getattr(auth, "claims", None)
     if isinstance(claims, Mapping) and "exp" in claims:
@@ -100,7 +102,7 @@ def _key_of(auth: Any) -> Any:
     raise Unkeepable(f"its credential, a {type(auth).__name__}, is not stored")
 
 
-def _credential(key: Any, user: Any) -> Any:
+def _credential(key: Any) -> Any:
     """Return the credential of a call; None if it had none, or it has ended."""
     if key is None:
         return None
@@ -113,21 +115,20 @@ def _credential(key: Any, user: Any) -> Any:
         return AccessToken(key["claims"], key["name"], *limits)
     rows: Any = apps.get_model(key["model"])._base_manager.all()
     found = rows.filter(pk=key["pk"]).first()
-    if not _is_valid(found) and "application" in key:
+    if not _is_valid(found) and "same" in key:
         # OAuth clients renew their tokens while a task waits or runs.
-        renewed = rows.filter(application=key["application"], user=user.pk, scope=key["scope"])
-        found = renewed.order_by("expires").last()
-    if not _is_valid(found):
-        return None
-    if getattr(found, "user_id", None) == user.pk is not None:
-        # The same object, whose permissions are read once.
-        found.user = user
-    return found
+        found = rows.filter(**key["same"]).order_by("expires").last()
+    return found if _is_valid(found) else None
 
 
 def _is_valid(credential: Any) -> bool:
-    """Return whether a stored credential is there, and says that it is valid, if it says so."""
-    if credential is None:
+    """Return whether a stored credential is there and, by what it says, still valid."""
+    # A knox token has an expiry, and no method that reads it.
+    if (
+        credential is None
+        or (ends := getattr(credential, "expiry", None))
+        and ends < timezone.now()
+    ):
         return False
     found = getattr(credential, "is_valid", True)
     return bool(found() if callable(found) else found)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from mcp_bridge.models import PendingCall
 from mcp_bridge.protocol.errors import InternalError
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.tasks.models import DEAD, McpTask
@@ -23,15 +24,19 @@ def enqueue(task: McpTask) -> None:
         run_task.enqueue(task.pk)
     except Exception as exception:
         # A backend may raise any exception, such as its broker's.
-        error = _failed(task, McpTask.open(), "The call was not run: it could not be queued.")
-        logger.exception("A task could not be queued: %s", error)
+        error = _failed(task, McpTask.open(), "The task could not be queued.")
+        logger.exception("%s could not be queued: %s", task, error)
         raise error from exception
 
 
 def release(task: McpTask) -> None:
-    """Queue a held task, once, unless a person still has to decide on it."""
-    held = McpTask.rows().filter(McpTask.released(), pk=task.pk, queued_at=None)
-    if held.update(queued_at=timezone.now()):
+    """Queue a held or lost task, once, unless a person still has to decide on it."""
+    decides = PendingCall.objects.filter(pk=OuterRef("pending_call"), status="waiting")
+    rows = McpTask.rows().filter(McpTask.open(), ~Exists(decides), pk=task.pk)
+    now = timezone.now()
+    # The message of a held task was that it waits for a person.
+    news: Any = {} if task.queued_at else {"message": "", "updated_at": now}
+    if rows.filter(queued_at=task.queued_at).update(queued_at=now, **news):
         try:
             enqueue(task)
         except InternalError:
@@ -46,17 +51,21 @@ def resume_held(sender: object, pending: Any, **others: object) -> None:
 
 
 def settle(task: McpTask) -> None:
-    """End a task whose worker has died; queue one whose pending call is gone or used."""
+    """
+    End a task whose worker has died; queue one that is lost, or whose pending call is gone or used.
+    """
     if task.is_dead:
-        condition = McpTask.open() & McpTask.dead()
         text = (
-            "The worker of the task has ended without a result. Its committed changes remain, and "
-            "it is not run again."
+            "The worker stopped without a result. Changes that the tool committed remain. The task "
+            "is not retried."
         )
-        error = _failed(task, condition, text)
-        logger.error("No sign of life of a task for %s s: %s", DEAD, error)
-        task.refresh_from_db()
-    elif task.queued_at is None and not task.is_over:
+        error = _failed(task, McpTask.dead(), text)
+        if task.is_over:
+            logger.error("The worker of %s sent no heartbeat for %s s: %s", task, DEAD, error)
+        else:
+            # Another process was first, or it has expired.
+            task.refresh_from_db()
+    elif task.is_lost or task.queued_at is None and not task.is_over:
         release(task)
 
 

@@ -1,4 +1,4 @@
-"""One run of a task in a worker: its progress, its signs of life, and its end by others."""
+"""One run of a task in a worker: its progress, its heartbeats, and its end by others."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _PAUSES: Final = (0, 1, 2, 4, 8, 15, 30)
 
 class Run:
     """
-    One run of a task in this process, which stands for the stream of its call.
+    One run of a task in this process, used as the stream of its call.
 
-    ``left`` are the fields of its ToolCall that are known from before.
+    ``known`` has the fields of its ToolCall from earlier runs.
     """
 
     # No client is reached from here.
@@ -47,7 +47,7 @@ class Run:
     def __init__(self, task: McpTask) -> None:
         self.task = task
         self.cancellation = places.Cancellation()
-        self.left: dict[str, Any] = {"confirmed_at": task.confirmed_at, "round": task.round}
+        self.known: dict[str, Any] = {"confirmed_at": task.confirmed_at, "round": task.round}
         self.message = ""
         self._ended = threading.Event()
 
@@ -60,18 +60,20 @@ class Run:
         """Return the call, which a person has approved. Raises CallRefused if not."""
         if call.tool.options.confirm and not call.confirmed:
             call = consume_own(call, self.task.pending_call_id)
-            self.left["confirmed_at"] = call.confirmed_at
+            self.known["confirmed_at"] = call.confirmed_at
         return call
 
     def keep_question(self, call: ToolCall, required: InputRequired) -> InputRequiredResult:
         """Return the question of a tool, with the tool's state as JSON text, to be stored."""
         check_question(call, required)
+        if not required.requests:
+            raise ValueError("A task cannot wait for no answer.")
         # Raises an error now for what is not JSON.
         encode([each.params() for each in required.requests.values()])
         return InputRequiredResult(required.requests, encode(required.tool_state).decode())
 
     def report(self, done: float, total: float | None, message: str) -> None:
-        """Keep the progress of the call, which the row has within a second."""
+        """Set the message of the task, which is written within a second."""
         share = f"{done:.10g}" if total is None else f"{done:.10g} of {total:.10g}"
         self.message = cut(storable(f"{share}: {message}" if message else share, 500), 490)
 
@@ -91,7 +93,7 @@ class Run:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Look at the row while the call runs, and write its progress and signs of life."""
+        """Poll the row while the call runs, and write its progress and heartbeats."""
         if places.must_stay():
             # Inside a transaction, as in tests, another thread would not see the row.
             yield
@@ -116,7 +118,7 @@ class Run:
         connections.close_all()
 
     def _look(self, seen: datetime, message: str) -> tuple[datetime, str]:
-        """Write what is new, and cancel the call if the task is over."""
+        """Write new progress or a heartbeat; cancel the call if the task is over."""
         now, told = timezone.now(), self.message
         rows = McpTask.rows().filter(McpTask.open(), McpTask.running(), pk=self.task.pk)
         if told != message:

@@ -27,9 +27,8 @@ Status = McpTask.Status
 def work(key: str) -> None:
     """Run a task until it is over or asks its client; does nothing if another worker has it."""
     now = timezone.now()
-    rows = McpTask.rows().filter(McpTask.released(), pk=key, status=Status.WORKING)
-    claim = {"started_at": now, "seen_at": now, "updated_at": now, "message": ""}
-    if not rows.filter(started_at=None).update(**claim):
+    rows = McpTask.rows().filter(McpTask.open(), status=Status.WORKING, started_at=None, pk=key)
+    if not rows.update(started_at=now, seen_at=now, updated_at=now, message=""):
         return
     run = Run(McpTask.rows().get(pk=key))
     with run.watched():
@@ -37,7 +36,7 @@ def work(key: str) -> None:
             status, values = _ended(run)
         except BaseException:
             # The process is being ended.
-            run.save(Status.FAILED, error=_error(internal_error("A task")))
+            run.save(Status.FAILED, error=_error(internal_error(f"Task {run.task}")))
             raise
         run.save(status, **values)
 
@@ -58,14 +57,14 @@ def _ended(run: Run) -> tuple[str, dict[str, Any]]:
             return Status.COMPLETED, {"result": json.loads(error.result.to_json(context.revision))}
         return Status.FAILED, {"error": _error(error)}
     except Exception:
-        return Status.FAILED, {"error": _error(internal_error("A task"))}
+        return Status.FAILED, {"error": _error(internal_error(f"Task {task}"))}
 
 
 async def _perform(task: McpTask, context: Context, ended: str, run: Run) -> Any:
     """Return the result of the call, or an error result if it may not run any more."""
     server = MCPServer()
     if ended := ended or _obstacle(task, context, server):
-        error = ToolError(f"Nothing was run: the call of {task.tool} waited, and {ended}.")
+        error = ToolError(f"Nothing was run: {ended}. The call of {task.tool} was in the queue.")
         code, given = ErrorCode.FORBIDDEN, (task.tool, task.arguments, context)
         recorder.refuse(code, *given, tool=server.snapshot.tools.get(task.tool), error=error)
         return CallToolResult.error(str(error))
@@ -78,12 +77,12 @@ async def _perform(task: McpTask, context: Context, ended: str, run: Run) -> Any
 def _obstacle(task: McpTask, context: Context, server: MCPServer) -> str:
     """Choose the toolset of a task; return why its tool cannot be used, or ""."""
     if not server.choose(task.origin["toolset"]):
-        return "its toolset is not served any more"
+        return "its toolset is no longer served"
     tool = server.snapshot.tools.get(task.tool)
     if tool is None or not policy.may_use(server.policy, tool, context):
-        return "its user may not use this tool any more"
+        return "its user may no longer use the tool"
     is_same = fingerprint(canonical_definition(tool)) == task.fingerprint
-    return "" if is_same else "the tool has changed since it was called"
+    return "" if is_same else "the tool was changed after the call"
 
 
 def _error(error: ProtocolError) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _error(error: ProtocolError) -> dict[str, Any]:
     try:
         json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError):
-        return _error(internal_error("The error of a task cannot be sent, and"))
+        return _error(internal_error("Encoding the error of a task"))
     return found
 
 
@@ -108,6 +107,10 @@ def _asked(asked: InputRequiredResult, run: Run) -> dict[str, Any]:
     }
     kept = {key: each for key, each in task.answers.items() if key not in asked.requests}
     return {
-        **{"questions": questions, "answers": kept, "tool_state": json.loads(asked.state)},
-        **{"round": task.round + 1, "started_at": None, "confirmed_at": run.left["confirmed_at"]},
+        "questions": questions,
+        "answers": kept,
+        "tool_state": json.loads(asked.state),
+        "round": task.round + 1,
+        "started_at": None,
+        "confirmed_at": run.known["confirmed_at"],
     }

@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("working", "working"),
-                            ("input_required", "waits for its client"),
+                            ("input_required", "input required"),
                             ("completed", "completed"),
                             ("failed", "failed"),
                             ("cancelled", "cancelled"),
@@ -73,8 +73,7 @@ class Migration(migrations.Migration):
                 ),
                 ("queued_at", models.DateTimeField(editable=False, null=True)),
                 ("started_at", models.DateTimeField(null=True, verbose_name="started")),
-                ("seen_at", models.DateTimeField(null=True, verbose_name="last sign of life")),
-                ("ttl_ms", models.PositiveBigIntegerField(editable=False)),
+                ("seen_at", models.DateTimeField(null=True, verbose_name="last heartbeat")),
                 ("expires_at", models.DateTimeField(db_index=True, verbose_name="expires")),
                 (
                     "pending_call",

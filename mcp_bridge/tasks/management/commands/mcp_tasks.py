@@ -26,8 +26,7 @@ class Command(TablesCommand):
         getattr(self, command)(**options)
 
     def list(self, **options: object) -> None:
-        # Without the results, which may be large.
-        rows = McpTask.rows().select_related("user").defer("result", "arguments", "origin")
+        rows = McpTask.rows().select_related("user").defer(*McpTask.LARGE)
         for task in rows.iterator():
             state = "expired" if task.is_expired and not task.is_over else task.status
             since = f"since {task.started_at:%Y-%m-%d %H:%M}" if task.started_at else "not started"
