@@ -117,12 +117,12 @@ def test_expiry_of_an_approval_is_shown(caller: CheckedClient) -> None:
     administrator = Administrator(SEE, DECIDE)
     page = text_at(administrator, address("change", pending.pk), _approve="1")
     assert re.search(r"when its caller repeats it, by \w.* at the latest", page)
-    assert "The client must repeat the call by" in page
+    assert "It must run by" in page
     listed = text_at(administrator, address("changelist") + "?status=approved")
-    assert "Must be repeated by" in listed
+    assert "Must run by" in listed
     past = timezone.now() - timedelta(days=1)
     PendingCall.objects.update(decided_at=past)
-    assert "must repeat" not in text_at(administrator, address("change", pending.pk))
+    assert "must run by" not in text_at(administrator, address("change", pending.pk))
     for status, is_there in {"approved": False, "aside": True}.items():
         listed = text_at(administrator, address("changelist") + f"?status={status}")
         assert (

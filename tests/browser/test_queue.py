@@ -149,7 +149,7 @@ def test_queue_lists_calls_until_they_are_decided(visit: Visit, live_server: Any
     assert page.url.endswith(addresses[1])
     page.goto(live_server.url + QUEUE)
     assert second.slug in rows.inner_text()
-    page.get_by_role("link", name="approved, not repeated yet").click()
+    page.get_by_role("link", name="approved, not run yet").click()
     rows.filter(has_text=first.slug).wait_for()
     assert rows.count() == 1
     PendingCall.objects.update(decided_at=timezone.now() - timedelta(minutes=11))

@@ -183,7 +183,7 @@ def test_rate_limited_call_names_when_to_retry(
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ("approved", "Nothing was changed: eve has already decided (approved, not repeated yet)."),
+        ("approved", "Nothing was changed: eve has already decided (approved, not run yet)."),
         ("refused", "Nothing was changed: eve has already decided (refused)."),
     ],
 )
@@ -214,8 +214,8 @@ def test_decider_sees_the_consequence(modern: CheckedClient, user: Any) -> None:
     later.refresh_from_db()
     assert (later.status, later.decided_by, later.reason) == ("refused", user, "Not today.\ufffd")
     approved = (
-        "The call was approved. It runs now if it is a task, otherwise when its caller repeats it, "
-        "by {} at the latest."
+        "The call was approved. It runs now if it is a task that was not cancelled, otherwise "
+        "when its caller repeats it, by {} at the latest."
     )
     assert approve(first, user) == (approved.format(end_of(first)), constants.SUCCESS)
     assert end_of(first) != ""

@@ -4,7 +4,8 @@ Kill a process at each point at which a call of a tool uses the database.
     python -m tests.faults.killed
 
 Prints the points in JSON, each with the traces of its process and the outcome of the next call. A
-point is before or after a statement, or a commit.
+point is before or after a statement, or a commit. A task is accepted, run and read by one process;
+what remains of it is read again after all time limits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -22,11 +24,16 @@ django.setup()
 
 from django.contrib.auth import get_user_model  # noqa: E402
 from django.contrib.auth.models import Group  # noqa: E402
+from django.core.management import call_command  # noqa: E402
 from django.db import connection, connections  # noqa: E402
 from django.db.backends.base.base import BaseDatabaseWrapper  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
+from django.utils import timezone  # noqa: E402
+from django_tasks_db.models import DBTaskResult  # noqa: E402
 
 from mcp_bridge.models import ToolCallRecord  # noqa: E402
+from mcp_bridge.protocol.tasks import TASKS  # noqa: E402
+from mcp_bridge.tasks.models import DEAD, McpTask  # noqa: E402
 from mcp_bridge.testing import MCPClient  # noqa: E402
 from tests.support.confirming import YES  # noqa: E402
 
@@ -74,9 +81,41 @@ def confirmed(client: MCPClient) -> bool:
     return not result["isError"]
 
 
+def run_queue() -> None:
+    """Run what is in the queue."""
+    options = {"queue_name": "mcp", "batch": True, "startup_delay": False, "verbosity": 0}
+    call_command("db_worker", **options)
+
+
+def as_task(client: MCPClient) -> bool:
+    key = client.call_tool("act_as_task", {"name": "written"})["taskId"]
+    run_queue()
+    return client.post("tasks/get", taskId=key)["status"] == "completed"
+
+
+def recovered() -> str:
+    """Return the status of the task that is left, once all time limits are over, or ""."""
+    task = McpTask.objects.first()
+    if task is None:
+        return ""
+    past = timezone.now() - timedelta(seconds=DEAD + 1)
+    seen = past if task.started_at else None
+    McpTask.objects.update(updated_at=past, queued_at=past, seen_at=seen)
+    client = new_client()
+    for _ in range(2):
+        status: str = client.post("tasks/get", taskId=task.pk)["status"]
+        run_queue()
+    return status
+
+
+def new_client() -> MCPClient:
+    capabilities = {"elicitation": {}, "extensions": {TASKS: {}}}
+    return MCPClient(user=get_user_model().objects.get(), capabilities=capabilities)
+
+
 def call(kind: Callable[[MCPClient], bool], last: int | None = None) -> Any:
     """Call the tool; return whether it has succeeded, or the points that it has passed."""
-    client = MCPClient(user=get_user_model().objects.get(), capabilities={"elicitation": {}})
+    client = new_client()
     if last is None:
         return kind(client)
     points = Points(last)
@@ -110,15 +149,15 @@ def left() -> dict[str, Any]:
         "groups": Group.objects.count(),
         "outcomes": [*records.values_list("outcome", flat=True)],
     }
-    Group.objects.all().delete()
-    records.delete()
+    for rows in (Group.objects, records, McpTask.objects, DBTaskResult.objects):
+        rows.all().delete()
     return found
 
 
 def main() -> None:
     setup_test_environment()
     found: dict[str, list[dict[str, Any]]] = {}
-    for kind in (act, confirmed):
+    for kind in (act, confirmed, as_task):
         # Here, so that no child has to import the modules of a first call; it approves the tools.
         assert call(kind)
         left()
@@ -127,7 +166,8 @@ def main() -> None:
         points = found[kind.__name__] = []
         for number, name in enumerate(names, 1):
             survived = in_child(partial(call, kind, number)) is not None
-            points.append({"name": name, "survived": survived, **left()})
+            status = in_child(recovered) if kind is as_task else None
+            points.append({"name": name, "survived": survived, "status": status, **left()})
             points[-1]["next"] = {"good": in_child(partial(call, kind)), **left()}
     print(json.dumps(found))
 

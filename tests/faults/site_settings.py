@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import os
 
+import django
+
 from tests.support.site_settings import *  # noqa: F403
+from tests.support.site_settings import INSTALLED_APPS
 
 DEBUG = "FAULTS_DEBUG" in os.environ
 ALLOWED_HOSTS = ["127.0.0.1", "testserver"]
 ROOT_URLCONF = "tests.faults.site"
 MIDDLEWARE = []
+INSTALLED_APPS += [
+    *(["django_tasks"] if django.VERSION < (6, 0) else []),
+    *("django_tasks_db", "mcp_bridge.tasks"),
+]
+TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend", "QUEUES": ["default", "mcp"]}}
 DATABASES = {"default": json.loads(os.environ["FAULTS_DATABASE"])}
 if "FAULTS_CACHE" in os.environ:
     CACHES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.faults.serving import run, variables
 def test_writes_of_a_killed_process_agree_with_its_record(database: Database) -> None:
     printed = run("-m", "tests.faults.killed", **variables(database.settings))
     found: dict[str, list[dict[str, Any]]] = json.loads(printed)
+    tasks = found.pop("as_task")
     for kind, points in found.items():
         seen = set()
         for point in points:
@@ -27,3 +29,11 @@ def test_writes_of_a_killed_process_agree_with_its_record(database: Database) ->
             assert after["groups"] == 1
         # Before its record; while it ran; and when all was committed at once.
         assert seen == {(0,), (0, "started"), (1, "succeeded")}, (kind, points)
+    ends = Counter((point["groups"], point["status"]) for point in tasks)
+    # Not accepted; run once, by another worker if need be; and killed around the tool's own write.
+    assert ends.keys() == {(0, ""), (1, "completed"), (0, "failed"), (1, "failed")}, tasks
+    for point in tasks:
+        assert not point["survived"]
+        assert point["next"]["good"] is True, point
+        assert point["next"]["groups"] == 1
+        assert point["outcomes"].count("succeeded") <= point["groups"], point

@@ -139,3 +139,15 @@ def destroy() -> str:
 def confirmed_act(name: str) -> str:
     """Write a group, once a person has agreed."""
     return act(name)
+
+
+@mcp_tool(public=True, task=True)
+def act_as_task(name: str) -> str:
+    """Write a group in a worker."""
+    return act(name)
+
+
+@mcp_tool(public=True, task=True)
+def act_and_wait(name: str, seconds: float) -> str:
+    """Write a group in a worker, and go on for a while."""
+    return wait_and_act(name, seconds)

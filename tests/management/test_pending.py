@@ -76,7 +76,7 @@ def test_message_to_the_model_names_the_command(
     text = text_of(caller.call_tool("wipe", ARGUMENTS))
     assert f"`manage.py mcp_pending approve {number} --user NAME`" in text
     shown = run("approve", number, "--user", "grace")
-    assert "The call was approved. It runs now if it is a task, otherwise when its caller" in shown
+    assert "The call was approved. It runs now if it is a task that was not cancelled" in shown
     assert caller.call_tool("wipe", ARGUMENTS)["isError"] is False
     assert [(ARGUMENTS["name"], 2)] == RUNS
     row = PendingCall.objects.get()

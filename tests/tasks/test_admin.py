@@ -89,8 +89,8 @@ def test_list_shows_what_runs_for_whom(client: MCPClient) -> None:
     text = shown(owner, "changelist")
     assert "add ▸ working ada" in text
     assert "Started: 2 hours ago 3 of 7 Expires: in 59" in text
-    assert "▸ working Its worker gives no sign of life." in text
-    assert "▸ working waits for a worker" in text
+    assert "▸ working The worker is not responding." in text
+    assert "▸ working queued" in text
     assert "3 tasks" in text
 
 
@@ -162,7 +162,7 @@ def test_held_task_links_to_its_pending_call(settings: Any, user: Any) -> None:
     key = begun(client, "sign", text="a", pin="1")
     link = reverse("admin:mcp_bridge_pendingcall_change", args=[PendingCall.objects.get().pk])
     assert f'href="{link}"' in owner.browser.get(address("change", key)).content.decode()
-    assert "waits for a worker" not in shown(owner, "changelist")
+    assert "queued" not in shown(owner, "changelist")
 
 
 def test_internal_error_is_shown_without_its_cause(client: MCPClient) -> None:

@@ -43,19 +43,15 @@ def backend(settings: Any, path: str, **options: Any) -> None:
     settings.TASKS = {"default": {"BACKEND": path, **options}}
 
 
-def found(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
-    """Return the messages of the checks by id; with ``deploy`` those on tasks alone."""
-    messages = checks.run_checks(tags=["mcp_bridge"], include_deployment_checks=deploy)
+def found() -> dict[str, checks.CheckMessage]:
+    """Return the messages of the checks by id."""
+    messages = checks.run_checks(tags=["mcp_bridge"])
     assert all(each.hint and each.msg for each in messages)
-    by_id = {str(each.id): each for each in messages if each.id not in OTHERS}
-    if deploy:
-        by_id = {key: each for key, each in by_id.items() if key[-3:-1] == "11"}
-    return by_id
+    return {str(each.id): each for each in messages if each.id not in OTHERS}
 
 
 def test_site_with_a_worker_has_no_messages(settings: Any) -> None:
     assert found() == {}
-    assert found(deploy=True) == {}
     for queues in ([], ["mcp"], ["a", "mcp"]):
         backend(settings, DATABASE, QUEUES=queues)
         assert found() == {}
@@ -67,7 +63,6 @@ def test_e110_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert message.level == checks.ERROR
     assert PACKAGE in message.msg
     assert "pip install 'django-mcp-bridge[tasks]'" in str(message.hint)
-    assert "mcp_bridge.E113" not in found(deploy=True)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +93,12 @@ def test_e112_backend_without_the_queue(settings: Any) -> None:
 
 def test_w110_backend_without_workers(settings: Any) -> None:
     backend(settings, IMMEDIATE, QUEUES=["mcp"])
-    assert [*found()] == [*found(deploy=True)] == ["mcp_bridge.W110"]
+    assert [*found()] == ["mcp_bridge.W110"]
 
 
 def test_w111_backend_that_never_runs(settings: Any) -> None:
     backend(settings, DUMMY, QUEUES=["mcp"])
     assert [*found()] == ["mcp_bridge.W111"]
-    messages = found(deploy=True)
-    assert {*messages} == {"mcp_bridge.W111", "mcp_bridge.E113"}
-    assert messages["mcp_bridge.E113"].level == checks.ERROR
 
 
 def test_w112_atomic_requests(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

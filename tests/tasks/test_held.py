@@ -57,6 +57,7 @@ def test_approved_call_runs_once(client: MCPClient, boss: Any) -> None:
     assert not Group.objects.exists()
     assert state(client, key)["status"] == "working"
     approve(pending, boss)
+    assert "statusMessage" not in state(client, key)
     run_queue()
     assert state(client, key)["result"]["structuredContent"] == {"result": "a"}
     assert Group.objects.count() == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.urls import path
 from django.utils import timezone, translation
 from modernrpc import RpcRequestContext
@@ -71,23 +74,54 @@ def test_ended_token_runs_nothing(user: Any, end: str) -> None:
     assert ("has been revoked, or has expired" in found) is bool(end)
 
 
+@pytest.fixture
+def knox_tokens(transactional_db: None, settings: Any) -> Iterator[Any]:
+    """The model of knox's tokens, with its table."""
+    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "knox"]
+    settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": ["knox.auth.TokenAuthentication"]}
+    model = import_module("knox.models").AuthToken
+    with connection.schema_editor() as editor:
+        editor.create_model(model)
+    yield model
+    with connection.schema_editor() as editor:
+        editor.delete_model(model)
+
+
+@pytest.mark.parametrize("seconds", [-1, 60, None])
+def test_expired_token_of_knox_runs_nothing(
+    knox_tokens: Any, user: Any, seconds: int | None
+) -> None:
+    _, secret = knox_tokens.objects.create(user, timedelta(hours=1))
+    client = MCPClient(capabilities=CAPABILITIES)
+    client.headers["Authorization"] = f"Token {secret}"
+    key = begun(client, "place")
+    ends = None if seconds is None else timezone.now() + timedelta(seconds=seconds)
+    knox_tokens.objects.update(expiry=ends)
+    found = result(follower(user), key)
+    assert ("has been revoked, or has expired" in found) is (seconds == -1)
+
+
 def test_narrowed_token_runs_nothing(user: Any) -> None:
     token, secret = Token.objects.issue(user=user, name="t")
     key = begun(MCPClient(token=secret, capabilities=CAPABILITIES), "place")
     Token.objects.filter(pk=token.pk).update(tools="other")
-    assert "may not use this tool any more" in result(follower(user), key)
+    assert "may no longer use the tool" in result(follower(user), key)
 
 
-@pytest.mark.parametrize("end", ["", "renewed", "widened", "expired", "revoked"])
-def test_renewed_oauth_token_runs_the_task(user: Any, end: str) -> None:
+@pytest.mark.parametrize("end", ["", "renewed", "widened", "elsewhere", "expired", "revoked"])
+@pytest.mark.parametrize("grant", ["code", "client credentials"])
+def test_renewed_oauth_token_runs_the_task(user: Any, end: str, grant: str) -> None:
     application = Application.objects.create(
         **{"name": "claude", "client_type": "public", "authorization_grant_type": "x"}
     )
 
-    def issue(text: str, scope: str = "read") -> AccessToken:
+    def issue(text: str, scope: str = "read", resource: str = "/mcp") -> AccessToken:
         expires = timezone.now() + timedelta(hours=1)
         given = {"application": application, "scope": scope, "expires": expires}
-        return AccessToken.objects.create(user=user, token=text, **given)
+        given["resource"] = [f"https://news.example{resource}"]
+        # A token of client credentials does not have a user itself.
+        owner = user if grant == "code" else None
+        return AccessToken.objects.create(user=owner, token=text, **given)
 
     first = issue("first")
     client = follower(user)
@@ -100,8 +134,10 @@ def test_renewed_oauth_token_runs_the_task(user: Any, end: str) -> None:
     now = issue("second") if end == "renewed" else first
     if end == "widened":
         issue("third", "read write")
+    if end == "elsewhere":
+        issue("fourth", resource="/other")
     found = result(follower(user), key)
-    if end in ("expired", "revoked", "widened"):
+    if end in ("expired", "revoked", "widened", "elsewhere"):
         assert "has been revoked, or has expired" in found
     else:
         assert found[3] == str(now.pk)
@@ -135,7 +171,7 @@ def test_call_without_a_keepable_caller_runs_at_once(settings: Any, user: Any) -
     assert client.call_tool("place")["isError"] is False
     serve(settings, place, task="required")
     told = text_of(client.call_tool("place"))
-    assert "a worker could not check its caller again: its credential, a Stranger" in told
+    assert "place runs only as a task, for which its credential, a Stranger" in told
     assert not McpTask.objects.exists()
 
 
@@ -150,8 +186,8 @@ def test_toolset_of_the_request_holds(settings: Any, user: Any) -> None:
     work(keys[2])
     plain = follower(user)
     told = [text_of(state(plain, key)["result"]) for key in keys[1:]]
-    assert "its user may not use this tool any more" in told[0]
-    assert "its toolset is not served any more" in told[1]
+    assert "its user may no longer use the tool" in told[0]
+    assert "its toolset is no longer served" in told[1]
     settings.MCP_BRIDGE = {"TOOLSETS": {"one": ["place"]}}
     assert result(plain, keys[0])[0] == "en"
 

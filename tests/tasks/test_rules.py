@@ -228,6 +228,17 @@ def test_what_cannot_be_stored_is_an_error(settings: Any, user: Any) -> None:
         assert status == "completed" or found["error"]["code"] == -32603
 
 
+def test_task_cannot_wait_for_no_answer(settings: Any, user: Any) -> None:
+    def again() -> str:
+        """Ask for nothing."""
+        raise InputRequired({}, tool_state=1)
+
+    serve(settings, again, task=True)
+    found = ended(follower(user), "again")
+    assert found["status"] == "completed"
+    assert found["result"]["isError"] is True
+
+
 def test_tool_that_ends_the_process_fails(settings: Any, user: Any) -> None:
     def stop() -> None:
         """Interrupt."""
@@ -248,7 +259,7 @@ def test_disabled_tool_leaves_its_tasks_readable(settings: Any, user: Any) -> No
     set_tool("add", enabled=False)
     run_waiting()
     found = state(client, key)
-    assert "may not use this tool any more" in text_of(found["result"])
+    assert "may no longer use the tool" in text_of(found["result"])
 
 
 @pytest.mark.django_db(transaction=True)
@@ -278,3 +289,7 @@ def test_view_with_its_own_server_has_no_tasks(settings: Any, user: Any, own: st
     settings.ROOT_URLCONF.urlpatterns.insert(0, path("own", View.as_view()))
     client = follower(user, path="/own")
     assert client.call_tool("add", {"a": 1})["structuredContent"] == {"result": 2}
+    serve(settings, add, task="required")
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("own", View.as_view()))
+    with pytest.raises(MCPError, match="io.modelcontextprotocol/tasks"):
+        follower(user, path="/own").call_tool("add", {"a": 1})

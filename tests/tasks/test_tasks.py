@@ -17,7 +17,9 @@ from mcp_bridge.elicitation import elicit
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.errors import InvalidParamsError
 from mcp_bridge.protocol.tasks import TASKS
+from mcp_bridge.tasks.methods import Followed
 from mcp_bridge.tasks.models import McpTask
+from mcp_bridge.tasks.queueing import settle
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.serving import serve
 from tests.tasks.world import CAPABILITIES, begun, ended, follower, run_waiting, state
@@ -132,6 +134,15 @@ def test_questions_are_asked_and_answered(client: MCPClient) -> None:
         run_waiting()
     assert len(set(names)) == 2
     assert state(client, key)["result"]["structuredContent"] == {"result": "Ada 0, Ada 1"}
+
+
+def test_answers_to_unknown_questions_change_nothing(client: MCPClient) -> None:
+    key = begun(client, "ask")
+    run_waiting()
+    before = state(client, key)
+    answer = {"other": {"action": "accept", "content": {}}}
+    assert client.post("tasks/update", taskId=key, inputResponses=answer)["resultType"]
+    assert state(client, key)["lastUpdatedAt"] == before["lastUpdatedAt"]
 
 
 def test_bad_answer_is_refused_and_changes_nothing(client: MCPClient) -> None:
@@ -271,7 +282,7 @@ def test_changed_world_runs_nothing(settings: Any, user: Any) -> None:
         found = state(client, key)
         assert found["status"] == "completed"
         assert found["result"]["isError"] is True
-        assert text_of(found["result"]).startswith("Nothing was run: the call of ")
+        assert text_of(found["result"]).startswith("Nothing was run: ")
     assert not Group.objects.exists()
 
 
@@ -292,6 +303,22 @@ def test_one_worker_runs_a_task(client: MCPClient) -> None:
     found = state(client, key)
     assert found["status"] == "failed"
     assert found["error"]["code"] == -32603
+
+
+def test_expired_task_of_a_dead_worker_stays_quiet(client: MCPClient, caplog: Any) -> None:
+    key = begun(client, "add", a=1)
+    silent = timezone.now() - timedelta(minutes=6)
+    McpTask.objects.update(started_at=silent, seen_at=silent, expires_at=timezone.now())
+    context = Context(user=get_user_model().objects.get(), auth=None)
+    followed = Followed([key], context)
+    assert followed.changed() == []
+    settle(McpTask.objects.get())
+    assert not caplog.records
+    McpTask.objects.update(expires_at=timezone.now() + timedelta(minutes=6))
+    for _ in range(2):
+        assert state(client, key)["status"] == "failed"
+    [logged] = caplog.records
+    assert "The worker of add (" in logged.getMessage()
 
 
 def test_caller_has_a_limit_of_tasks(client: MCPClient, settings: Any) -> None:
