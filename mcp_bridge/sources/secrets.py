@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, get_args, get_type_hints
 
 from mcp_bridge.conf import conf
@@ -13,10 +14,13 @@ from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.openapi import look_up, nested
 from mcp_bridge.schemas.walk import SchemaDocument
 
+# The names are the site's own, such as those of columns.
+_names_secret = lru_cache(maxsize=1024)(names_secret)
+
 
 def secret_among(names: Iterable[str]) -> str | None:
     """Return the first name of a secret, including those that the site configures, or None."""
-    return next((name for name in names if names_secret(name, conf.sensitive_names)), None)
+    return next((name for name in names if _names_secret(name, conf.sensitive_names)), None)
 
 
 def secret_member(schema: JSONSchema) -> str | None:

@@ -48,7 +48,7 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
     """
     request = superuser_request()
     found: dict[str, Filter] = {}
-    own: Any
+    each: Any
     for each in admin.get_list_filter(request):
         if inspect.isclass(each):
             simple, asks = _made(each, request, admin)
@@ -61,8 +61,7 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
                 name = str(simple.parameter_name)
                 found[name] = Filter(parameter=name, hint=hint, text=texts or "")
             continue
-        own = each
-        path, kind = own if isinstance(own, list | tuple) else (own, None)
+        path, kind = each if isinstance(each, list | tuple) else (each, None)
         if not secret_among([path]):
             found |= _of_field(path, get_fields_from_path(admin.model, path)[-1], kind, finders)
     if admin.date_hierarchy:

@@ -130,13 +130,11 @@ def open_page(
     ToolError if the admin refuses the caller or the request, and ViewFailed if the view fails.
     """
     path = "/" + percent_decoded(path_of(admin, view, *row).removeprefix(get_script_prefix()))
-    method, sent = "GET", OperationRequest(query=urlencode(list(query)))
+    text = urlencode(list(query))
+    method, sent = "GET", OperationRequest(query=text)
     if form is not None:
-        whole = multipart(form, files) if files else (urlencode(list(form)).encode(), _FORM)
-        method, sent = (
-            "POST",
-            OperationRequest(query=sent.query, body=whole[0], content_type=whole[1]),
-        )
+        body, kind = multipart(form, files) if files else (urlencode(list(form)).encode(), _FORM)
+        method, sent = "POST", OperationRequest(query=text, body=body, content_type=kind)
     request = InProcessRequest(context, method, path, sent)
     try:
         match = resolved(request)

@@ -79,8 +79,8 @@ def text_of(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a row as JSON: another row as its key and text, HTML as text."""
-    if value is None or isinstance(value, _PLAIN):
+    """Return a value of a row as JSON: another row as key and text, a SafeString as its text."""
+    if value is None or type(value) is str or isinstance(value, _PLAIN):
         return value
     if isinstance(value, Model):
         return {"id": value.pk, "text": text_of(str(value))}
