@@ -126,20 +126,19 @@ def _errors(kind: type[forms.BaseForm], form: forms.BaseForm) -> Iterator[hints.
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
-    """Return a time in the site's zone. Raises pydantic's error if it does not exist there."""
-    if not settings.USE_TZ and timezone.is_aware(value):
-        default = timezone.get_default_timezone()
-        try:
-            return timezone.make_naive(value, default)
-        except OverflowError as exception:
-            text = "is before the year 1 or after the year 9999 in the time zone {zone}"
-            raise PydanticCustomError("datetime_range", text, {"zone": str(default)}) from exception
+    """Return a time in the site's zone. Raises pydantic's error if invalid there or in UTC."""
+    zone = datetime.UTC if settings.USE_TZ else timezone.get_default_timezone()
     try:
-        return from_current_timezone(value)
+        value = from_current_timezone(value)
+        stored = timezone.make_naive(value, zone) if timezone.is_aware(value) else value
+        return value if settings.USE_TZ else stored
+    except OverflowError as exception:
+        text = "is before the year 1 or after the year 9999 in the time zone {zone}"
+        raise PydanticCustomError("datetime_range", text, {"zone": str(zone)}) from exception
     except forms.ValidationError as exception:
         text = "is skipped or ambiguous in the time zone {zone}; send it with an offset"
-        zone = timezone.get_current_timezone_name()
-        raise PydanticCustomError("datetime_zone", text, {"zone": zone}) from exception
+        name = timezone.get_current_timezone_name()
+        raise PydanticCustomError("datetime_zone", text, {"zone": name}) from exception
 
 
 def without_offset(value: datetime.time) -> datetime.time:

@@ -65,9 +65,10 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
         if not secret_among([path]):
             found |= _of_field(path, get_fields_from_path(admin.model, path)[-1], kind, finders)
     if admin.date_hierarchy:
-        for part, most in (("year", 9999), ("month", 12), ("day", 31)):
-            name, hint = f"{admin.date_hierarchy}__{part}", Annotated[int, Described(ge=1, le=most)]
+        for part, least, most in (("year", 2, 9998), ("month", 1, 12), ("day", 1, 31)):
+            hint = Annotated[int, Described(ge=least, le=most)]
             text = f"The {part}; the larger parts of the date are needed, too."
+            name = f"{admin.date_hierarchy}__{part}"
             found[name] = Filter(parameter=name, hint=hint, text=text)
     return {argument(name, RESERVED): each for name, each in found.items()}
 

@@ -227,6 +227,21 @@ class TestLists:
         beyond = value(client, tool, page=7)
         assert (beyond["count"], beyond["pages"], beyond["rows"]) == (2, 1, [])
 
+    @pytest.mark.parametrize("year", [2, 9998])
+    def test_first_and_last_dates_are_found(self, world: World, year: int) -> None:
+        client, tool = world.client("root"), "newsroom_article_find"
+        for month, day in ((1, 1), (12, 31)):
+            parts = {"published_at__month": month, "published_at__day": day}
+            for number in range(3):
+                given = dict([*parts.items()][:number])
+                assert value(client, tool, published_at__year=year, **given)["count"] == 0
+        for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"):
+            text = complaint(client, tool, published_at__gte=moment)
+            assert text.startswith("/published_at__gte: is before the year 1 or after the year")
+        for wrong in (1, 9999):
+            text = complaint(client, tool, published_at__year=wrong)
+            assert text.startswith("/published_at__year: ")
+
     def test_pages_follow_one_another(self, settings: Any) -> None:
         class Own(admin.ModelAdmin):
             list_per_page = 1
