@@ -107,7 +107,7 @@ def test_killed_worker_fails_its_task_once(site: Worker, workers: list[Any]) -> 
     site("silence", key=key)
     found = until(site, key, over)
     assert found["status"] == "failed"
-    assert "The worker of the task has ended without a result" in found["error"]["message"]
+    assert "The worker stopped without a result" in found["error"]["message"]
     found = until(site, begin(site, "quick", number=1), over)
     assert found["status"] == "completed"
     assert sum(each.poll() is not None for each in workers) == 1
