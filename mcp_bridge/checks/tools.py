@@ -142,7 +142,7 @@ def _tasks(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     if names and not apps.is_installed("mcp_bridge.tasks"):
         yield checks.Error(
             f"Tools have task=, but mcp_bridge.tasks is not installed: {cut(', '.join(names), 300)}"
-            ". Their calls wait for the result; with task='required' all are refused.",
+            ". Their calls run inside their requests; with task='required' all are refused.",
             hint="Add 'mcp_bridge.tasks' to INSTALLED_APPS "
             f"({DOCUMENTATION}tools/tasks/#install), or remove task=.",
             id="mcp_bridge.E029",
@@ -256,7 +256,7 @@ def _locks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
     locking = {
         tool.name: tool
         for tool in tools
-        if not tool.is_read_only and DEFAULT_DB_ALIAS not in tool.non_atomic
+        if not (tool.is_read_only or tool.options.task or DEFAULT_DB_ALIAS in tool.non_atomic)
     }
     records = ToolCallRecord.objects.using(router.db_for_read(ToolCallRecord)).filter(
         started_at__gte=timezone.now() - _RECENT,

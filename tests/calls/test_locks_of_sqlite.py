@@ -198,6 +198,9 @@ def test_w016_tool_recently_held_the_sqlite_lock(
     assert "(2 of its calls" in text
     # A command that names no database queries none.
     assert found(databases=[]) == []
+    # Without a transaction around it.
+    serve(settings, act, task=True)
+    assert found(databases=["default"]) == []
     monkeypatch.undo()
     if (
         connections["default"].is_in_memory_db()
