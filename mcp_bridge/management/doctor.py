@@ -533,14 +533,14 @@ def _queue() -> Findings:
         yield ok("None of the tasks waits for a worker.")
         return
     waited = round((timezone.now() - oldest.updated_at).total_seconds())
-    text = f"The oldest task in the queue, {oldest}, has waited for a worker for {waited} s."
+    text = f"The task {oldest.pk} ({oldest.tool}) has waited for a worker for {waited} s."
     if waited < _WAIT:
         yield ok(text)
     else:
         yield warning(
             text,
-            "Start a worker for the queue, or more of them if all are busy: "
-            "`manage.py db_worker --queue-name mcp` with django_tasks_db.",
+            "Start a worker, or more: `manage.py db_worker --queue-name mcp` with django_tasks_db. "
+            "If the queue has lost the task, `manage.py mcp_tasks expire` queues it again.",
         )
 
 

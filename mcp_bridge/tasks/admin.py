@@ -113,4 +113,5 @@ class McpTaskAdmin(BridgeAdmin):
     def failure(self, task: McpTask) -> str:
         # Other errors may quote the arguments; the record has their text without secrets.
         error = task.error or {}
-        return str(error["message"]) if error.get("code") == InternalError.code else ""
+        is_shown = error.get("code") == InternalError.code
+        return str(error["message"]) if is_shown else self.get_empty_value_display()

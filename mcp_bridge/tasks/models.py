@@ -109,6 +109,7 @@ class McpTask(models.Model):
         db_constraint=False,
     )
     result = JSONText(_("result"), null=True)
+    is_error = models.BooleanField(default=False, editable=False)
     error = JSONText(_("error"), null=True)
     record = models.UUIDField(null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
@@ -179,8 +180,7 @@ class McpTask(models.Model):
         """Whether it has been in the queue for DEAD seconds; queued again, it still runs once."""
         if self.status != self.Status.WORKING or self.started_at or self.queued_at is None:
             return False
-        silent = timezone.now() - timedelta(seconds=DEAD)
-        return max(self.queued_at, self.updated_at) < silent
+        return max(self.queued_at, self.updated_at) < timezone.now() - timedelta(seconds=DEAD)
 
     @property
     def members(self) -> dict[str, Any]:
@@ -216,6 +216,7 @@ class McpTask(models.Model):
         """
         rows = McpTask.rows().filter(McpTask.open() if condition is None else condition, pk=self.pk)
         values |= {"status": status, "updated_at": timezone.now()}
+        values["is_error"] = bool((values.get("result") or {}).get("isError"))
         if status not in _OPEN:
             values |= {"arguments": None, "origin": {}, "tool_state": None}
             values |= {"answers": {}, "questions": {}}

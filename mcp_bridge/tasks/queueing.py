@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
@@ -37,11 +38,9 @@ def release(task: McpTask) -> None:
     # The message of a held task was that it waits for a person.
     news: Any = {} if task.queued_at else {"message": "", "updated_at": now}
     if rows.filter(queued_at=task.queued_at).update(queued_at=now, **news):
-        try:
-            enqueue(task)
-        except InternalError:
+        with suppress(InternalError):
             # Logged; the task says so.
-            return
+            enqueue(task)
 
 
 def resume_held(sender: object, pending: Any, **others: object) -> None:
@@ -51,9 +50,7 @@ def resume_held(sender: object, pending: Any, **others: object) -> None:
 
 
 def settle(task: McpTask) -> None:
-    """
-    End a task whose worker has died; queue one that is lost, or whose pending call is gone or used.
-    """
+    """End a task of a dead worker; queue a lost one, or one whose pending call is gone or used."""
     if task.is_dead:
         text = (
             "The worker stopped without a result. Changes that the tool committed remain. The task "

@@ -94,6 +94,15 @@ def test_list_shows_what_runs_for_whom(client: MCPClient) -> None:
     assert "3 tasks" in text
 
 
+def test_list_tells_errors_from_results(client: MCPClient) -> None:
+    owner = Administrator()
+    ended(client, "add", a=1)
+    ended(client, "fail")
+    text = shown(owner, "changelist")
+    assert "✓ completed ada" in text
+    assert "✗ completed with an error as its result ada" in text
+
+
 def test_list_is_filtered_by_status_and_tool(client: MCPClient) -> None:
     owner = Administrator()
     ended(client, "add", a=1)

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from mcp_bridge import ToolError
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
@@ -21,9 +22,14 @@ def add(a: int) -> int:
     return a + 1
 
 
+def fail() -> None:
+    """Fail."""
+    raise ToolError("no")
+
+
 @pytest.fixture
 def client(settings: Any, user: Any) -> MCPClient:
-    serve(settings, add, task=True)
+    serve(settings, add, fail, task=True)
     return follower(user)
 
 
@@ -55,7 +61,12 @@ def test_list_has_a_line_for_each_task(client: MCPClient) -> None:
     assert " ada " in lines[keys[0]]
     assert lines[keys[0]].endswith("add  3 of 7\\x1b[2J")
     assert " completed " in lines[keys[1]]
-    assert " expired        not started " in lines[keys[2]]
+    assert " expired           not started " in lines[keys[2]]
+
+
+def test_list_tells_errors_from_results(client: MCPClient) -> None:
+    ended(client, "fail")
+    assert " completed (error) " in run("mcp_tasks", "list")
 
 
 def test_cancelled_task_does_not_run(client: MCPClient) -> None:
@@ -74,7 +85,8 @@ def test_expired_tasks_are_deleted(client: MCPClient) -> None:
     keys = [begun(client, "add", a=1) for _ in range(3)]
     for key in keys[:2]:
         expire(key)
-    assert run("mcp_tasks", "expire").startswith("2 expired tasks deleted; 0 failed")
+    out = run("mcp_tasks", "expire")
+    assert out == "Expired and deleted: 2. Failed with their worker: 0.\n"
     assert McpTask.objects.get().pk == keys[2]
 
 
@@ -83,10 +95,20 @@ def test_tasks_of_dead_workers_fail(client: MCPClient, caplog: Any) -> None:
     kill(keys[0])
     kill(keys[1])
     expire(keys[1])
-    assert run("mcp_tasks", "expire").startswith("1 expired tasks deleted; 1 failed")
+    out = run("mcp_tasks", "expire")
+    assert out == "Expired and deleted: 1. Failed with their worker: 1.\n"
     found = state(client, keys[0])
     assert (found["status"], found["error"]["code"]) == ("failed", -32603)
     assert state(client, keys[2])["status"] == "working"
+
+
+def test_lost_task_is_queued_again(client: MCPClient) -> None:
+    key = begun(client, "add", a=1)
+    moment = timezone.now() - timedelta(minutes=10)
+    McpTask.objects.filter(pk=key).update(queued_at=moment, updated_at=moment)
+    run("mcp_tasks", "expire")
+    assert McpTask.objects.get().queued_at > moment
+    assert state(client, key)["status"] == "working"
 
 
 def test_prune_deletes_expired_tasks(client: MCPClient) -> None:

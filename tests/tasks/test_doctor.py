@@ -49,17 +49,17 @@ def test_queue_without_tasks_is_fine(client: MCPClient) -> None:
 def test_task_may_wait_for_a_minute(client: MCPClient) -> None:
     key = begun(client, "add", a=1)
     age(key, seconds=30)
-    assert Doctor().found("ok", "tasks", f"{key[:6]}…), has waited for a worker for 30 s.")
+    assert Doctor().found("ok", "tasks", f"{key} (add) has waited for a worker for 30 s.")
 
 
 def test_oldest_task_without_a_worker_is_a_warning(client: MCPClient) -> None:
     keys = [begun(client, "add", a=1) for _ in range(2)]
     age(keys[0], minutes=5)
     doctor = Doctor()
-    assert doctor.found("warning", "tasks", f"{keys[0][:6]}…), has waited for a worker for 300 s.")
+    assert doctor.found("warning", "tasks", f"{keys[0]} (add) has waited for a worker for 300 s.")
     assert not doctor.failed
     McpTask.objects.filter(pk=keys[0]).update(started_at=timezone.now(), seen_at=timezone.now())
-    assert Doctor().found("ok", "tasks", f"{keys[1][:6]}…), has waited")
+    assert Doctor().found("ok", "tasks", f"{keys[1]} (add) has waited")
     McpTask.objects.update(expires_at=timezone.now())
     assert Doctor().found("ok", "tasks", NONE)
 

@@ -61,6 +61,7 @@ class Migration(migrations.Migration):
                 ("round", models.PositiveIntegerField(default=1, editable=False)),
                 ("confirmed_at", models.DateTimeField(null=True, verbose_name="confirmed")),
                 ("result", mcp_bridge.tasks.models.JSONText(null=True, verbose_name="result")),
+                ("is_error", models.BooleanField(default=False, editable=False)),
                 ("error", mcp_bridge.tasks.models.JSONText(null=True, verbose_name="error")),
                 ("record", models.UUIDField(editable=False, null=True)),
                 (

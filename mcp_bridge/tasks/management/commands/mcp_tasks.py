@@ -19,7 +19,7 @@ class Command(TablesCommand):
         commands.add_parser("list", help="List the tasks, the newest first.")
         cancel = commands.add_parser("cancel", help="Cancel a task.")
         cancel.add_argument("id", help="The id shown by “list”.")
-        text = "Delete expired tasks; mark those whose worker has died as failed."
+        text = "Delete expired tasks, end those whose worker has died, and queue lost ones again."
         commands.add_parser("expire", help=text)
 
     def handle(self, *, command: str, **options: Any) -> None:
@@ -29,10 +29,11 @@ class Command(TablesCommand):
         rows = McpTask.rows().select_related("user").defer(*McpTask.LARGE)
         for task in rows.iterator():
             state = "expired" if task.is_expired and not task.is_over else task.status
+            state += " (error)" if task.is_error else ""
             since = f"since {task.started_at:%Y-%m-%d %H:%M}" if task.started_at else "not started"
             user = "-" if task.user is None else task.user.get_username()
             self.stdout.write(
-                f"{task.pk:<32}  {state:<14} {since:<22} {user:<20} {task.tool}  "
+                f"{task.pk:<32}  {state:<17} {since:<22} {user:<20} {task.tool}  "
                 f"{printable(task.message)}"
             )
 
@@ -47,9 +48,9 @@ class Command(TablesCommand):
             self.stdout.write(f"Task {id} ({task.tool}) was over already: {state}.")
 
     def expire(self, **options: object) -> None:
-        dead = list(McpTask.rows().filter(McpTask.dead()))
-        for task in dead:
+        tasks = list(McpTask.rows().filter(McpTask.open()).defer(*McpTask.LARGE))
+        for task in tasks:
             settle(task)
-        failed = sum(task.status == McpTask.Status.FAILED for task in dead)
+        failed = sum(task.status == McpTask.Status.FAILED for task in tasks)
         deleted = McpTask.rows().filter(expires_at__lte=timezone.now()).delete()[0]
-        self.stdout.write(f"{deleted} expired tasks deleted; {failed} failed with their worker.")
+        self.stdout.write(f"Expired and deleted: {deleted}. Failed with their worker: {failed}.")
