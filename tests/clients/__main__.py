@@ -161,6 +161,7 @@ def clients(
     """Run the clients against one server; keep the outcomes in ``rows``."""
     with (
         serving(name, [each.name for each in chosen], folder / name) as server,
+        worker(server),
         scripted() as model,
         ThreadPoolExecutor(os.cpu_count() or 2) as pool,
     ):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -233,10 +235,13 @@ def inspector(seat: Seat) -> dict[str, Any]:
             text = " ".join(block.get("text", "") for block in content)
             answer[step] = {"text": text, "kinds": [block["type"] for block in content]}
 
-    for step, call in seat.steps.items():
-        show(step, *call)
-    if seat.approved():
-        show("repeated", *seat.steps["wait"])
+    with ThreadPoolExecutor(1) as pool:
+        for step, call in seat.steps.items():
+            going = pool.submit(show, step, *call)
+            while step == "wait" and not going.done() and not seat.approved():
+                time.sleep(0.2)
+            going.result()
+    answer["follows"] = True
     status, output = ask("tools/list", token=seat.bad)
     answer["bad"] = {"error": status != 0, "text": _line('{"error"', output)}
     return answer

@@ -9,6 +9,11 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "clients" / "README.md"
+# A call that waits for a person, if its client does not get the answer that it is pending.
+_INSTEAD = {
+    "asks its user": "its user is asked, and it runs",
+    "waits as a task": "a task, which runs once it is approved",
+}
 BEGIN, END = "<!-- written by make clients -->\n", "<!-- until here -->"
 
 
@@ -48,8 +53,7 @@ def rendered() -> str:
     lines[-1] += " and repeated | Of a bad token |"
     lines += ["|---|---|---|---|---|"]
     for row in seen:
-        asked = row["wait"]["how"] == "asks its user"
-        wait = "its user is asked, and it runs" if asked else cell(row["wait"]["text"])
+        wait = _INSTEAD.get(row["wait"]["how"]) or cell(row["wait"]["text"])
         repeated = cell(row["wait"]["repeated"]) if row["wait"]["repeated"] else ""
         cells = [cell(row["wrong"]), wait, repeated, cell(row["bad"])]
         lines.append(f"| {row['title']} | {' | '.join(cells)} |")
