@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -177,7 +177,7 @@ class Conf:
     MAX_RESULT_BYTES: Annotated[int, Ge(1)] = _key(5 * 1024 * 1024)
     CALL_TIMEOUT: Annotated[float, Gt(0)] | None = _key(None)
     TASK_BACKEND: str = _key("default")
-    TASK_TTL: Annotated[float, Ge(1)] = _key(3600)
+    TASK_TTL: Annotated[float, Ge(1), Le(10 * 365 * 86400)] = _key(3600)
     PROGRESS_HEARTBEAT: Annotated[float, Gt(0)] | None = _key(10)
     REMOTE_SECRET_KEYS: Sequence[str] = _key([])
     REMOTE_ALLOWED_HOSTS: Sequence[Annotated[str, Field(pattern=r"^.+:[0-9]+$")]] = _key([])

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core import signing
 from django.db import IntegrityError, router, transaction
@@ -90,12 +91,11 @@ def resume(
         if state.confirming:
             agreed = responses.pop(CONFIRM, None)
         at = state.confirmed_at
-        agreed_at = None if at is None else datetime.fromtimestamp(at, UTC)
-        context = replace(
-            call.context, input_responses={**state.answers, **responses}, tool_state=state.state
-        )
-        round = state.round + 1
-        call = call._replace(context=context, confirmed_at=agreed_at, round=round)
+        zone = UTC if settings.USE_TZ else None
+        agreed_at = None if at is None else datetime.fromtimestamp(at, zone)
+        given = {**state.answers, **responses}
+        context = replace(call.context, input_responses=given, tool_state=state.state)
+        call = call._replace(context=context, confirmed_at=agreed_at, round=state.round + 1)
     if call.confirmed or not call.tool.options.confirm:
         return call
     # The rendered arguments are at least as long, and take far longer to compute.

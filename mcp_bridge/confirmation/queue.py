@@ -73,7 +73,7 @@ def consume_own(call: ToolCall, pending: Any) -> ToolCall:
     """
     Return the call of a task with the approval that it has waited for, by its key, consumed.
 
-    Raises CallRefused if that was refused, has expired, was used by another call, or is gone.
+    Raises CallRefused if that was refused, has expired, is for another call, or is gone.
     """
     call, row = bound(call), _rows().filter(pk=pending).first() if pending else None
     if row is not None and row.status == PendingCall.Status.REFUSED:
@@ -82,7 +82,7 @@ def consume_own(call: ToolCall, pending: Any) -> ToolCall:
     if row is not None and not row.is_over:
         if approved := _with_approval(call, row):
             return approved
-        why = "was used by another call"
+        why = "was used by another call, or is for other arguments"
     text = f"{_needs(call)}. Its approval {why}: call it again if it is still wanted."
     raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, pending_call=pending)
 

@@ -20,7 +20,7 @@ from mcp_bridge.protocol import PENDING_KEY, CallToolResult, CreateTaskResult
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.tasks.models import McpTask
 from mcp_bridge.tasks.origins import Unkeepable, owner_of, stored
-from mcp_bridge.tasks.queueing import enqueue, release
+from mcp_bridge.tasks.queueing import enqueue, settle
 
 # The most tasks of a caller that are not over.
 MOST_OPEN: Final = 100
@@ -37,10 +37,6 @@ def accept(call: Any, sent: Any, held: CallRefused | None) -> CreateTaskResult |
     checked: ToolCall = call.checked
     if held is None and not _is_wanted(checked):
         return None
-    open_tasks = McpTask.rows().filter(McpTask.open(), caller=owner_of(checked.context))
-    if held is None and open_tasks.count() >= MOST_OPEN:
-        text = f"{MOST_OPEN} tasks of this caller are open. Wait until some end, or cancel them."
-        raise _refused(text, ErrorCode.THROTTLED)
     try:
         origin: Any = {**stored(checked.context), "toolset": call.endpoint.snapshot.toolset}
     except Unkeepable as why:
@@ -48,6 +44,10 @@ def accept(call: Any, sent: Any, held: CallRefused | None) -> CreateTaskResult |
             text = f"{checked.tool.name} runs only as a task, for which {why}."
             raise _refused(f"{text} Use a token of this site.", ErrorCode.FORBIDDEN) from why
         return None
+    open_tasks = McpTask.rows().filter(McpTask.open(), caller=owner_of(checked.context))
+    if held is None and open_tasks.count() >= MOST_OPEN:
+        text = f"{MOST_OPEN} tasks of this caller are open. Wait until some end, or cancel them."
+        raise _refused(text, ErrorCode.THROTTLED)
     task, using = _new(checked, sent, origin, held), open_tasks.db
     with transaction.atomic(using=using):
         if held is not None:
@@ -58,7 +58,7 @@ def accept(call: Any, sent: Any, held: CallRefused | None) -> CreateTaskResult |
                     return CreateTaskResult(each.members)
         task.save(force_insert=True, using=using)
         # A person may have decided before the task was there.
-        queue = enqueue if held is None else release
+        queue = enqueue if held is None else settle
         transaction.on_commit(partial(queue, task), using=using)
     return CreateTaskResult(task.members)
 
@@ -107,4 +107,4 @@ def _waits(held: CallRefused) -> str:
     result: Any = held.result
     pending = result.meta[PENDING_KEY]
     where = f"at {pending['url']}" if "url" in pending else f"as number {pending['id']}"
-    return f"waits for a person's approval {where}"
+    return f"waits for a person's approval {where}"[:500]

@@ -58,7 +58,7 @@ class McpTaskAdmin(BridgeAdmin):
     ) -> HttpResponse:
         task: McpTask = context["original"]
         tool, arguments = registry.discovered.tools.get(task.tool), ""
-        if task.arguments and tool and conf.audit.ARGUMENTS != "none":
+        if tool and task.arguments and task.is_of(tool) and conf.audit.ARGUMENTS != "none":
             arguments = kept_arguments(task.arguments, task.tool, tool)
         users = get_user_model()
         context |= {

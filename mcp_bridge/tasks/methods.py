@@ -86,7 +86,8 @@ async def _task_of(request: Request, context: Context) -> McpTask:
     if headers is not None and headers.name is not None:
         headers.check(request.revision.version, request.method, key)
     await in_thread()
-    task = McpTask.rows().filter(pk=key[:33], caller=owner_of(context)).first()
+    rows = McpTask.rows().filter(pk=key[:33], caller=owner_of(context))
+    task = rows.select_related("pending_call").first()
     if task is None or task.is_expired:
         raise errors.InvalidParamsError("Unknown task: it does not exist, or has expired.")
     settle(task)
@@ -107,7 +108,7 @@ class Followed:
 
     def changed(self) -> Sequence[JSONObject]:
         """Return the tasks that have changed since, each as ``tasks/get`` returns it."""
-        for each in self._rows.filter(McpTask.dead()):
+        for each in self._rows.filter(McpTask.open()).select_related("pending_call"):
             settle(each)
         now = dict(self._rows.values_list("pk", "updated_at"))
         keys = [key for key, at in now.items() if at != self._known[key]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, timedelta
+from typing import Any, Final
 
 import django
 from django.core.serializers.json import DjangoJSONEncoder
@@ -14,7 +14,9 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.features import Feature
 from mcp_bridge.models.users import optional_user
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 # The package of tasks (django.tasks, built in since Django 6.0), and the queue of its backend.
 PACKAGE: Final = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
@@ -29,28 +31,18 @@ _OPEN: Final = ("working", "input_required")
 
 
 def new_id() -> str:
-    """Return an unguessable identifier: 24 random bytes."""
-    return secrets.token_urlsafe(24)
+    """Return an unguessable identifier of 24 random bytes, which commands take: without dashes."""
+    return secrets.token_urlsafe(24).replace("-", "_")
 
 
-if TYPE_CHECKING:
-    _CharField = models.CharField[Any, Any]
-    _TextField = models.TextField[Any, Any]
-else:
-    _CharField = models.CharField
-    _TextField = models.TextField
-
-
-class TaskKey(_CharField):
+class TaskKey(models.CharField[Any, Any]):
     """The key of a task. No task has one with NUL, which PostgreSQL refuses."""
-
-    _pyi_private_set_type: Any
 
     def get_prep_value(self, value: Any) -> Any:
         return str(value).replace("\0", "\ufffd")
 
 
-class JSONText(_TextField):
+class JSONText(models.TextField[Any, Any]):
     """A JSON value as ASCII text: databases refuse some texts that JSON has, such as NUL."""
 
     _pyi_private_set_type: Any
@@ -147,12 +139,6 @@ class McpTask(models.Model):
         return Q(status=cls.Status.WORKING, started_at__isnull=False)
 
     @classmethod
-    def dead(cls) -> Q:
-        """Return the condition that the worker of a task has died."""
-        silent = timezone.now() - timedelta(seconds=DEAD)
-        return cls.open() & cls.running() & Q(seen_at__lt=silent)
-
-    @classmethod
     def waiting(cls) -> models.QuerySet[McpTask]:
         """Return the tasks that have waited for a worker since ``updated_at``."""
         rows = cls.rows().filter(cls.open(), status=cls.Status.WORKING, started_at=None)
@@ -188,8 +174,8 @@ class McpTask(models.Model):
         found: dict[str, Any] = {
             "taskId": self.pk,
             "status": self.status,
-            "createdAt": self.created_at.isoformat(),
-            "lastUpdatedAt": self.updated_at.isoformat(),
+            "createdAt": self.created_at.astimezone(UTC).isoformat(),
+            "lastUpdatedAt": self.updated_at.astimezone(UTC).isoformat(),
             "ttlMs": (self.expires_at - self.created_at) // timedelta(milliseconds=1),
             "pollIntervalMs": POLL,
         }
@@ -207,6 +193,10 @@ class McpTask(models.Model):
             case self.Status.INPUT_REQUIRED:
                 found["inputRequests"] = self.questions
         return found
+
+    def is_of(self, tool: Feature | None) -> bool:
+        """Return whether a tool still has the definition that was called."""
+        return tool is not None and fingerprint(canonical_definition(tool)) == self.fingerprint
 
     def become(self, status: str, condition: Q | None = None, **values: Any) -> bool:
         """

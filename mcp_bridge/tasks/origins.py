@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
+from hashlib import sha256
+from time import time
 from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Model
+from django.urls import get_script_prefix, set_script_prefix
 from django.utils import timezone, translation
 
 from mcp_bridge.access.policy import caller_of
@@ -39,6 +42,7 @@ def stored(context: Context) -> dict[str, Any]:
         # A zone without a name is a number of minutes.
         "time_zone": getattr(zone, "key", offset.total_seconds() / 60),
         "base_url": context.absolute_url("/"),
+        "script_prefix": get_script_prefix(),
         "remote_address": context.remote_address,
         "user_agent": context.user_agent,
     }
@@ -46,7 +50,12 @@ def stored(context: Context) -> dict[str, Any]:
 
 def owner_of(context: Context) -> str:
     """Return the owner of a caller's tasks: its user, or else its credential or its address."""
-    return " ".join(caller_of(context))[:160]
+    kind, key = caller_of(context)
+    application = getattr(context.auth, "application_id", None)
+    if kind == "credential" and application is not None:
+        # A client without a user renews its tokens.
+        key = f"of application {application}"
+    return f"{kind} {key}" if len(key) < 140 else f"{kind} {sha256(key.encode()).hexdigest()}"
 
 
 @contextmanager
@@ -67,6 +76,7 @@ def restored(task: McpTask, stream: Any) -> Iterator[tuple[Context, str]]:
         ended = ended or "the credential of the call has been revoked, or has expired"
     zone = origin["time_zone"]
     zone = zone if isinstance(zone, str) else timezone.get_fixed_timezone(zone)
+    set_script_prefix(origin["script_prefix"])
     with translation.override(origin["language"]), timezone.override(zone):
         context = Context(
             user=user,
@@ -95,10 +105,9 @@ def _key_of(auth: Any) -> Any:
             same = ("application_id", "user_id", "scope", "resource")
             found["same"] = {name: getattr(auth, name) for name in same if hasattr(auth, name)}
         return found
-    claims = getattr(auth, "claims", None)
-    if isinstance(claims, Mapping) and "exp" in claims:
+    if type(auth).__module__ == "mcp_bridge.ext.jwt.authentication" and "exp" in auth.claims:
         names = {"name": auth.name, "resource": [*auth.resource], "scopes": [*auth.scopes]}
-        return {"claims": dict(claims), **names}
+        return {"claims": dict(auth.claims), **names}
     raise Unkeepable(f"its credential, a {type(auth).__name__}, is not stored")
 
 
@@ -109,7 +118,7 @@ def _credential(key: Any) -> Any:
     if "claims" in key:
         from mcp_bridge.ext.jwt.authentication import AccessToken
 
-        if datetime.fromtimestamp(key["claims"]["exp"], UTC) < timezone.now():
+        if key["claims"]["exp"] < time():
             return None
         limits = frozenset(key["resource"]), frozenset(key["scopes"])
         return AccessToken(key["claims"], key["name"], *limits)

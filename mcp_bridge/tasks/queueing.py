@@ -6,12 +6,12 @@ import secrets
 from contextlib import suppress
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.utils import timezone
 
-from mcp_bridge.models import PendingCall
 from mcp_bridge.protocol.errors import InternalError
 from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.tasks.models import DEAD, McpTask
 
 logger = get_logger("mcp_bridge.tasks")
@@ -31,10 +31,8 @@ def enqueue(task: McpTask) -> None:
 
 
 def release(task: McpTask) -> None:
-    """Queue a held or lost task, once, unless a person still has to decide on it."""
-    decides = PendingCall.objects.filter(pk=OuterRef("pending_call"), status="waiting")
-    rows = McpTask.rows().filter(McpTask.open(), ~Exists(decides), pk=task.pk)
-    now = timezone.now()
+    """Queue a held or lost task, once."""
+    rows, now = McpTask.rows().filter(McpTask.open(), pk=task.pk), timezone.now()
     # The message of a held task was that it waits for a person.
     news: Any = {} if task.queued_at else {"message": "", "updated_at": now}
     if rows.filter(queued_at=task.queued_at).update(queued_at=now, **news):
@@ -52,18 +50,22 @@ def resume_held(sender: object, pending: Any, **others: object) -> None:
 def settle(task: McpTask) -> None:
     """End a task of a dead worker; queue a lost one, or one whose pending call is gone or used."""
     if task.is_dead:
-        text = (
-            "The worker stopped without a result. Changes that the tool committed remain. The task "
-            "is not retried."
-        )
-        error = _failed(task, McpTask.dead(), text)
+        text = "The worker stopped without a result. Committed changes remain; nothing is retried."
+        silent = McpTask.open() & McpTask.running() & Q(seen_at=task.seen_at)
+        error = _failed(task, silent, text)
         if task.is_over:
             logger.error("The worker of %s sent no heartbeat for %s s: %s", task, DEAD, error)
         else:
             # Another process was first, or it has expired.
             task.refresh_from_db()
-    elif task.is_lost or task.queued_at is None and not task.is_over:
+    elif task.is_lost or task.queued_at is None and not task.is_over and not _is_held(task):
         release(task)
+
+
+def _is_held(task: McpTask) -> bool:
+    """Return whether a person can still decide on a task: its tool has not changed since."""
+    is_open = getattr(task.pending_call, "status", None) == "waiting"
+    return is_open and task.is_of(registry.discovered.tools.get(task.tool))
 
 
 def _failed(task: McpTask, condition: Q, why: str) -> InternalError:

@@ -69,7 +69,7 @@ class Run:
         if not required.requests:
             raise ValueError("A task cannot wait for no answer.")
         # Raises an error now for what is not JSON.
-        encode([each.params() for each in required.requests.values()])
+        encode({key: each.params() for key, each in required.requests.items()})
         return InputRequiredResult(required.requests, encode(required.tool_state).decode())
 
     def report(self, done: float, total: float | None, message: str) -> None:
@@ -121,12 +121,9 @@ class Run:
         """Write new progress or a heartbeat; cancel the call if the task is over."""
         now, told = timezone.now(), self.message
         rows = McpTask.rows().filter(McpTask.open(), McpTask.running(), pk=self.task.pk)
-        if told != message:
-            is_working = bool(rows.update(message=told, updated_at=now, seen_at=now))
-            seen = now
-        elif (now - seen).total_seconds() >= HEARTBEAT:
-            is_working = bool(rows.update(seen_at=now))
-            seen = now
+        news: Any = {} if told == message else {"message": told, "updated_at": now}
+        if news or (now - seen).total_seconds() >= HEARTBEAT:
+            seen, is_working = now, bool(rows.update(seen_at=now, **news))
         else:
             is_working = rows.exists()
         if not is_working:

@@ -13,8 +13,8 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.models.outcomes import ErrorCode
 from mcp_bridge.protocol import CallToolResult, InputRequiredResult, ProtocolError, internal_error
+from mcp_bridge.protocol.jsonrpc import error_response
 from mcp_bridge.records import recorder
-from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.server.perform import Call, perform
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.tasks.models import McpTask
@@ -28,9 +28,12 @@ def work(key: str) -> None:
     """Run a task until it is over or asks its client; does nothing if another worker has it."""
     now = timezone.now()
     rows = McpTask.rows().filter(McpTask.open(), status=Status.WORKING, started_at=None, pk=key)
-    if not rows.update(started_at=now, seen_at=now, updated_at=now, message=""):
+    is_mine = rows.update(started_at=now, seen_at=now, updated_at=now, message="")
+    # None if it is cancelled in this moment.
+    task = McpTask.rows().filter(McpTask.running(), pk=key).first() if is_mine else None
+    if task is None:
         return
-    run = Run(McpTask.rows().get(pk=key))
+    run = Run(task)
     with run.watched():
         try:
             status, values = _ended(run)
@@ -65,8 +68,10 @@ async def _perform(task: McpTask, context: Context, ended: str, run: Run) -> Any
     server = MCPServer()
     if ended := ended or _obstacle(task, context, server):
         error = ToolError(f"Nothing was run: {ended}. The call of {task.tool} was in the queue.")
-        code, given = ErrorCode.FORBIDDEN, (task.tool, task.arguments, context)
-        recorder.refuse(code, *given, tool=server.snapshot.tools.get(task.tool), error=error)
+        tool = server.snapshot.tools.get(task.tool)
+        # Another definition does not say which of the arguments are secret.
+        given = task.tool, task.arguments if task.is_of(tool) else {}, context
+        recorder.refuse(ErrorCode.FORBIDDEN, *given, tool=tool, error=error)
         return CallToolResult.error(str(error))
     tool = server.snapshot.tools[task.tool]
     call = Call(task.tool, task.arguments, context, tool, endpoint=server, task=run)
@@ -81,20 +86,16 @@ def _obstacle(task: McpTask, context: Context, server: MCPServer) -> str:
     tool = server.snapshot.tools.get(task.tool)
     if tool is None or not policy.may_use(server.policy, tool, context):
         return "its user may no longer use the tool"
-    is_same = fingerprint(canonical_definition(tool)) == task.fingerprint
-    return "" if is_same else "the tool was changed after the call"
+    return "" if task.is_of(tool) else "the tool was changed after the call"
 
 
 def _error(error: ProtocolError) -> dict[str, Any]:
     """Return the JSON-RPC error of a task."""
-    found = {"code": error.code, "message": error.message}
-    if error.data is not None:
-        found["data"] = error.data
     try:
-        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+        found: dict[str, Any] = json.loads(error_response(None, error))["error"]
+        return found
     except (TypeError, ValueError):
         return _error(internal_error("Encoding the error of a task"))
-    return found
 
 
 def _asked(asked: InputRequiredResult, run: Run) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import Http404
 from django.template.response import SimpleTemplateResponse
-from django.urls import ResolverMatch, get_resolver
+from django.urls import ResolverMatch, get_resolver, get_script_prefix
 from django.utils.crypto import salted_hmac
 from rest_framework.exceptions import APIException
 
@@ -95,7 +95,7 @@ class InProcessRequest(WSGIRequest):
         environ |= {name: given[name] for name in _META if name in given}
         environ |= {"REQUEST_METHOD": method, "QUERY_STRING": sent.query}
         # UTF-8 bytes decoded as Latin-1, as WSGI requires (PEP 3333, "Unicode Issues").
-        for name, text in (("SCRIPT_NAME", given.get("SCRIPT_NAME", "")), ("PATH_INFO", path)):
+        for name, text in (("SCRIPT_NAME", get_script_prefix().rstrip("/")), ("PATH_INFO", path)):
             environ[name] = text.encode().decode("latin-1")
         if sent.content_type:
             environ |= {"CONTENT_TYPE": sent.content_type, "CONTENT_LENGTH": str(len(sent.body))}
