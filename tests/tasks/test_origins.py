@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.db import connection
 from django.urls import path
 from django.utils import timezone, translation
@@ -85,6 +86,8 @@ def knox_tokens(transactional_db: None, settings: Any) -> Iterator[Any]:
     yield model
     with connection.schema_editor() as editor:
         editor.delete_model(model)
+    # An app that is installed registers its models.
+    admin.site._registry.pop(model, None)
 
 
 @pytest.mark.parametrize("seconds", [-1, 60, None])
