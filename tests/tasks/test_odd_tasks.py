@@ -21,7 +21,6 @@ from mcp_bridge import Context
 from mcp_bridge.confirmation.decisions import approve
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.exceptions import InputRequired
-from mcp_bridge.ext.jwt.authentication import AccessToken as JWTToken
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol.input_requests import FormElicitRequest
 from mcp_bridge.protocol.tasks import TASKS
@@ -171,6 +170,8 @@ def test_credentials_of_unknown_kinds_run_at_once(settings: Any, user: Any) -> N
 
 
 def test_sites_without_time_zones_have_tasks(settings: Any, user: Any) -> None:
+    from mcp_bridge.ext.jwt.authentication import AccessToken as JWTToken
+
     settings.USE_TZ = False
     serve(settings, look, task=True)
     expires = (datetime.now(UTC) + timedelta(minutes=10)).timestamp()
