@@ -24,7 +24,6 @@ django.setup()
 
 from django.contrib.auth import get_user_model  # noqa: E402
 from django.contrib.auth.models import Group  # noqa: E402
-from django.core.management import call_command  # noqa: E402
 from django.db import connection, connections  # noqa: E402
 from django.db.backends.base.base import BaseDatabaseWrapper  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
@@ -36,6 +35,7 @@ from mcp_bridge.protocol.tasks import TASKS  # noqa: E402
 from mcp_bridge.tasks.models import DEAD, McpTask  # noqa: E402
 from mcp_bridge.testing import MCPClient  # noqa: E402
 from tests.support.confirming import YES  # noqa: E402
+from tests.tasks.world import run_queue  # noqa: E402
 
 
 class Points:
@@ -79,12 +79,6 @@ def confirmed(client: MCPClient) -> bool:
     state = client.post("tools/call", **call)["requestState"]
     result = client.post("tools/call", **call, requestState=state, inputResponses=YES)
     return not result["isError"]
-
-
-def run_queue() -> None:
-    """Run what is in the queue."""
-    options = {"queue_name": "mcp", "batch": True, "startup_delay": False, "verbosity": 0}
-    call_command("db_worker", **options)
 
 
 def as_task(client: MCPClient) -> bool:
