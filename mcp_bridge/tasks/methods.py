@@ -103,12 +103,12 @@ class Followed:
         self._rows = McpTask.rows().filter(pk__in=keys, caller=owner_of(context))
         alive = self._rows.filter(expires_at__gt=timezone.now())
         self._known = dict(alive.values_list("pk", "updated_at"))
-        self._rows = self._rows.filter(pk__in=self._known)
+        self._rows = self._rows.filter(pk__in=self._known).select_related("pending_call")
         self.ids = [*self._known]
 
     def changed(self) -> Sequence[JSONObject]:
         """Return the tasks that have changed since, each as ``tasks/get`` returns it."""
-        for each in self._rows.filter(McpTask.open()).select_related("pending_call"):
+        for each in self._rows.filter(McpTask.open()).defer(*McpTask.LARGE):
             settle(each)
         now = dict(self._rows.values_list("pk", "updated_at"))
         keys = [key for key, at in now.items() if at != self._known[key]]
