@@ -82,7 +82,7 @@ async def _perform(task: McpTask, context: Context, ended: str, run: Run) -> Any
 def _obstacle(task: McpTask, context: Context, server: MCPServer) -> str:
     """Choose the toolset of a task; return why its tool cannot be used, or ""."""
     if not server.choose(task.origin["toolset"]):
-        return "its toolset is no longer served"
+        return "its toolset no longer exists"
     tool = server.snapshot.tools.get(task.tool)
     if tool is None or not policy.may_use(server.policy, tool, context):
         return "its user may no longer use the tool"

@@ -190,7 +190,7 @@ def test_toolset_of_the_request_holds(settings: Any, user: Any) -> None:
     plain = follower(user)
     told = [text_of(state(plain, key)["result"]) for key in keys[1:]]
     assert "its user may no longer use the tool" in told[0]
-    assert "its toolset is no longer served" in told[1]
+    assert "its toolset no longer exists" in told[1]
     settings.MCP_BRIDGE = {"TOOLSETS": {"one": ["place"]}}
     assert result(plain, keys[0])[0] == "en"
 
