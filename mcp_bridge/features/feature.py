@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, lru_cache, partial
 from types import CodeType
@@ -80,7 +80,7 @@ def _not_built(*given: object) -> Any:
     raise RuntimeError("The feature lacks check, invoke and encode, or was not built.")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Feature:
     """
     A feature of a server (MCP, "Server Features"), such as a tool: a subclass for each kind.
@@ -160,7 +160,12 @@ class Feature:
     @cached_property
     def built(self) -> Self:
         """The complete feature. Raises the errors of ``build``, which is then called again."""
-        return self if self.build is None else self.build()
+        if self.build is None:
+            return self
+        made = self.build()
+        if made.name != self.name:
+            raise ValueError(f"its source returned the {made.kind} {made.name!r} instead")
+        return replace(made, is_marked=self.is_marked, source_alias=self.source_alias)
 
     @property
     def listing(self) -> str:

@@ -377,9 +377,7 @@ def mcp_prompt(function: Callable[P, R], /) -> Completed[P, R]: ...
 
 
 @overload
-def mcp_prompt(
-    **options: Unpack[OfPrompt],
-) -> Callable[[Callable[P, R]], Completed[P, R]]: ...
+def mcp_prompt(**options: Unpack[OfPrompt]) -> Callable[[Callable[P, R]], Completed[P, R]]: ...
 
 
 def mcp_prompt(function: Any = None, /, **options: Any) -> Callable[..., object]:

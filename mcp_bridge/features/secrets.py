@@ -39,9 +39,14 @@ def names_secret(
 ) -> bool:
     """Return whether a name, or any name in a text, is a secret's; ``parts`` are ``plain()``."""
     whole = plain(text)
-    return any(part in whole for part in parts) or any(
-        word.lower() in words for word in _WORDS.findall(_decomposed(text))
-    )
+    # Loops, since a site may have thousands of operations, few of which are near a secret.
+    for part in parts:
+        if part in whole:
+            return True
+    for word in words:
+        if word in whole:
+            return not words.isdisjoint(map(str.lower, _WORDS.findall(_decomposed(text))))
+    return False
 
 
 def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:

@@ -327,8 +327,7 @@ def handshake(endpoint: Endpoint) -> Findings:
         )
     elif endpoint.asks(answer):
         yield info(
-            "The endpoint works and requires a credential (401): tools were not listed.",
-            _AS_CALLER,
+            "The endpoint works and requires a credential (401): tools were not listed.", _AS_CALLER
         )
     else:
         yield explain(endpoint, answer)

@@ -49,14 +49,12 @@ class ClientAdmin(PagesAdmin):
 
     form = ClientForm
     change_form_template = "admin/mcp_bridge/change_form.html"
-    list_display = [
-        *("client", "registration_source", "hosts", "users", "last_used_at", "created"),
-    ]
+    list_display = [*("client", "registration_source", "hosts", "users", "last_used_at", "created")]
     list_filter = ["registration_source", "client_type", "created"]
     search_fields = ["name", "client_id", "redirect_uris"]
     raw_id_fields = ["user"]
     readonly_fields = [
-        *("registration_source", "cimd_expires_at", "hosts", "users", "last_used_at", "created"),
+        *("registration_source", "cimd_expires_at", "hosts", "users", "last_used_at", "created")
     ]
     actions = ["revoke"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, NamedTuple
 
 from django.core import checks
@@ -12,11 +11,10 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.features import AnyFeature, Feature, Key, Tool
+from mcp_bridge.features import Feature, Key, Tool
 from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.schemas import forget_hints
 from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import, own_line
-from mcp_bridge.sources.secrets import secret_member
 
 # The default BACKEND of an entry of SOURCES.
 _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
@@ -83,26 +81,13 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
     # Read before the tools, so that changes in the meantime cause another read.
     version = version_of(source, generations or {})
     try:
-        features = [replace(each, source_alias=alias) for each in source.tools()]
+        features = [
+            each if each.source_alias == alias else replace(each, source_alias=alias)
+            for each in source.tools()
+        ]
     except Exception as exception:
         return Reading(source, [], [_unread(alias, exception)], version)
-    features = [
-        each if each.is_marked else replace(each, build=partial(_whole, each)) for each in features
-    ]
     return Reading(source, features, source.messages, version)
-
-
-def _whole(feature: AnyFeature) -> AnyFeature:
-    """Return the complete feature of a candidate. Raises any exception if it cannot be built."""
-    made = feature.built
-    if made.name != feature.name:
-        raise ValueError(f"its source returned the {made.kind} {made.name!r} instead")
-    for schema in made.schemas.values():
-        if not feature.is_foreign and (secret := secret_member(schema)):
-            raise ValueError(
-                f"it takes or returns a secret, {secret!r}, so it must be marked to become a tool"
-            )
-    return replace(made, is_marked=False, source_alias=feature.source_alias)
 
 
 def combine(
@@ -113,7 +98,7 @@ def combine(
     messages: list[checks.CheckMessage] = []
     # Messages of default sources that do not have tools.
     nothing: list[checks.CheckMessage] = []
-    outside = set[str]()
+    outside, sensitive = set[str](), conf.sensitive_names
     for alias, (source, features, said, _) in readings.items():
         messages += said
         if source is not None and source.is_outside:
@@ -121,7 +106,7 @@ def combine(
         for feature in features:
             own = f"{feature.name} {feature.function.rpartition('.')[2]}"
             is_own = not (feature.is_marked or feature.is_foreign)
-            if is_own and deals_with_secrets(own, conf.sensitive_names):
+            if is_own and deals_with_secrets(own, sensitive):
                 continue
             others = [each for each in found.get(feature.key, ()) if not _is_same(each, feature)]
             found[feature.key] = [*others, feature]

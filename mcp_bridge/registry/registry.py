@@ -30,6 +30,7 @@ from mcp_bridge.registry.discovery import Reading, combine, read_source
 from mcp_bridge.registry.listing import DEFAULT, Page, PageCache, cut, members
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.base import NotYet, first_line
+from mcp_bridge.sources.secrets import refuse_secrets
 
 if TYPE_CHECKING:
     from mcp_bridge.features.resources import Resource
@@ -345,6 +346,8 @@ class Registry:
         """Return the complete tool. Raises ValueError with the reason if it cannot be built."""
         try:
             made = tool.built
+            if not (made.is_marked or made.is_foreign):
+                refuse_secrets(made.schemas.values())
         except Exception as exception:
             # The code of views and types may raise any exception.
             self.errors[tool.name] = first_line(exception)

@@ -49,10 +49,7 @@ def tool_states(server: RemoteServer, tools: Iterable[RemoteTool]) -> list[ToolS
 
 
 def _state(
-    server: RemoteServer,
-    tool: RemoteTool,
-    found: Snapshot,
-    settings: Mapping[Key, ToolSetting],
+    server: RemoteServer, tool: RemoteTool, found: Snapshot, settings: Mapping[Key, ToolSetting]
 ) -> ToolState:
     if tool.gone:
         return ToolState(tool, GONE, gettext("gone: the server no longer offers it"))

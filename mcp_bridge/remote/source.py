@@ -97,6 +97,7 @@ class RemoteSource(Source):
             "target": f"{row.remote_name} at {server.url}",
             "is_foreign": True,
             "is_marked": False,
+            "source_alias": self.alias,
             "access": AccessRule.of(False, (), None, None, ()),
         }
         return Tool(build=partial(self._tool, gateway, row, given, shown), **shown)

@@ -11,10 +11,7 @@ from mcp_bridge.protocol import Reply, refuse
 from mcp_bridge.records import recorder
 from mcp_bridge.registry.registry import Snapshot
 from mcp_bridge.remote import incoming
-from mcp_bridge.remote.admission import (
-    UnknownServerError,
-    reachable,
-)
+from mcp_bridge.remote.admission import UnknownServerError, reachable
 from mcp_bridge.remote.gateway import gateway_of
 from mcp_bridge.remote.models import RemoteServer
 from mcp_bridge.remote.passing import Passing, as_it_came

@@ -7,7 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path
 from sysconfig import get_path
 from traceback import extract_tb
@@ -141,6 +141,7 @@ class Line:
     """
 
     pattern: str
+    match: Callable[[str], Any]
     options: ToolOptions
     more: Mapping[str, Any]
     used: set[str] = field(default_factory=set)
@@ -149,9 +150,9 @@ class Line:
 
     def means(self, names: Sequence[str], *, guarded: bool = False) -> bool:
         """Return whether it chooses the operation of these names; ``*`` skips ``guarded`` ones."""
-        is_meant = self.pattern in names or not guarded
-        if not any(each == self.pattern or fnmatchcase(each, self.pattern) for each in names):
+        if not any(map(self.match, names)):
             return False
+        is_meant = self.pattern in names or not guarded
         (self.used if is_meant else self.left_out).add(names[0])
         return is_meant
 
@@ -179,11 +180,13 @@ class OperationSource(Source, Generic[Operation]):
         self.lines = []
         for pattern, each in given.items():
             where = f"its {self.lines_in} {pattern!r}"
-            if not isinstance(each, Mapping):
-                raise TypeError(f"{where} must have a mapping of options")
+            if not (isinstance(pattern, str) and isinstance(each, Mapping)):
+                raise TypeError(f"{where} must have a mapping of options, and be a string")
             more = {name: each[name] for name in each if name in self.own}
             rest = {name: each[name] for name in each if name not in self.own}
-            self.lines.append(Line(pattern=pattern, options=options_in(where, rest), more=more))
+            match = re.compile(rf"{re.escape(pattern)}\Z|{translate(pattern)}").match
+            own = options_in(where, rest)
+            self.lines.append(Line(pattern=pattern, match=match, options=own, more=more))
 
     @abstractmethod
     def found(self) -> Iterable[Operation]:
@@ -311,14 +314,15 @@ class OperationSource(Source, Generic[Operation]):
         """
         if secret := secret_among(members):
             raise LeftOut(f"it takes or returns a secret, {secret!r}")
-        return Tool(is_marked=False, build=build, **known)
+        return Tool(is_marked=False, source_alias=self.alias, build=build, **known)
 
     def chosen_by(
         self, mark: ToolOptions | None, names: Sequence[str], *, guarded: bool = False
     ) -> ToolOptions | None:
         """Return a mark's options merged over those of the matching lines, if any."""
-        for line in reversed([each for each in self.lines if each.means(names, guarded=guarded)]):
-            mark = line.options if mark is None else mark.under(line.options)
+        for line in reversed(self.lines):
+            if line.means(names, guarded=guarded):
+                mark = line.options if mark is None else mark.under(line.options)
         return mark
 
     def withhold(self, where: str, reason: Exception | str, module: str = "") -> None:

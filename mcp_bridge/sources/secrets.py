@@ -23,9 +23,11 @@ def secret_among(names: Iterable[str]) -> str | None:
     return next((name for name in names if _names_secret(name, conf.sensitive_names)), None)
 
 
-def secret_member(schema: JSONSchema) -> str | None:
-    """Return the first member in a JSON Schema, at any depth, that is a secret, or None."""
-    return _secret_in(SchemaDocument(schema).subschemas)
+def refuse_secrets(schemas: Iterable[JSONSchema]) -> None:
+    """Raise ValueError if a member in one of a tool's JSON Schemas, at any depth, is a secret."""
+    for schema in schemas:
+        if secret := _secret_in(SchemaDocument(schema).subschemas):
+            raise ValueError(f"it takes or returns a secret, {secret!r}: mark it to make it a tool")
 
 
 def refuse_secret_answers(responses: Mapping[Any, object], components: object) -> None:

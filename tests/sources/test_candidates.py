@@ -325,9 +325,7 @@ def test_candidate_with_a_secret_schema_is_not_served(
     set_tool("one", chosen=True)
     assert listed(modern) == ["marked"]
     (message,) = messages("mcp_bridge.W092")
-    assert (
-        "it takes or returns a secret, 'api_key', so it must be marked to become a tool" in message
-    )
+    assert "it takes or returns a secret, 'api_key': mark it to make it a tool" in message
 
 
 def test_candidate_taking_a_secret_is_not_served(

@@ -159,11 +159,7 @@ class Command(TablesCommand):
             )
 
     def _report(
-        self,
-        found: list[checks.CheckMessage],
-        rows: list[Row],
-        lengths: Lengths,
-        level: int,
+        self, found: list[checks.CheckMessage], rows: list[Row], lengths: Lengths, level: int
     ) -> None:
         for name, sizes in lengths.items():
             found += lint_list(name, len(sizes), sum(sizes))

@@ -14,9 +14,9 @@ from django.utils import timezone
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.sources.admin.acts import Act, Key
+from mcp_bridge.sources.admin.acts import Act, Key, Managed
 from mcp_bridge.sources.admin.pages import open_page, sign_log
-from mcp_bridge.sources.admin.parameters import MOST_ROWS, Finders, id_hint, parameter
+from mcp_bridge.sources.admin.parameters import MOST_ROWS, id_hint, parameter
 from mcp_bridge.sources.admin.values import plain
 from mcp_bridge.sources.base import LeftOut
 
@@ -27,12 +27,10 @@ class Action(Act):
     view = "changelist"
     hints = {"readOnlyHint": False, "destructiveHint": True}
 
-    def __init__(
-        self, action: tuple[str, str, Any, str], admin: Any, finders: Finders, *, is_guarded: bool
-    ) -> None:
-        super().__init__(admin, finders, is_guarded=is_guarded)
+    def __init__(self, action: tuple[str, str, Any, str], of: Managed) -> None:
         # An action may be called as an act is.
         self.verb, self._name, self._function, self._label = action
+        super().__init__(of)
 
     @property
     def title(self) -> str:

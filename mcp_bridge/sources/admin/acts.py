@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from django.contrib.admin import ModelAdmin
 
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Context, dotted_name
+from mcp_bridge.features import Context
 from mcp_bridge.sources.admin.forms import Form
 from mcp_bridge.sources.admin.pages import open_page, path_of
 from mcp_bridge.sources.admin.parameters import Finders, row_id
@@ -30,12 +29,27 @@ def as_key(value: object) -> Key:
 FORM = "adminform"
 
 
+class Managed(NamedTuple):
+    """
+    A ModelAdmin with what its acts share: its dotted name, and its model's label and plural.
+
+    ``finders`` are the tools that find rows, by label of their model. ``is_guarded``: the model, or
+    that of an inline, holds users, rights, sessions or tokens.
+    """
+
+    admin: ModelAdmin[Any]
+    finders: Finders
+    is_guarded: bool
+    place: str
+    label: str
+    plural: str
+
+
 class Act:
     """
     An act of an admin, which is one operation of the source.
 
-    ``finders`` are the tools that find rows, by label of their model. ``is_guarded``: the model, or
-    that of an inline, holds users, rights, sessions or tokens.
+    ``name`` is that in the option ``operations``: "newsroom.article.change".
     """
 
     # The hints of the act (MCP, ToolAnnotations).
@@ -46,16 +60,11 @@ class Act:
     # Omitted if a result may be a file, which a schema does not describe.
     returns: Any = inspect.Signature.empty
 
-    def __init__(self, admin: ModelAdmin[Any], finders: Finders, *, is_guarded: bool) -> None:
-        self.admin, self.finders, self.is_guarded = admin, finders, is_guarded
+    def __init__(self, of: Managed) -> None:
+        self.of, self.admin, self.name = of, of.admin, f"{of.label}.{self.verb}"
 
     def __str__(self) -> str:
-        return f"{self.name} ({dotted_name(type(self.admin))})"
-
-    @cached_property
-    def name(self) -> str:
-        """The name in the option ``operations``: "newsroom.article.change"."""
-        return f"{self.admin.opts.label_lower}.{self.verb}"
+        return f"{self.name} ({self.of.place})"
 
     @property
     def one(self) -> str:

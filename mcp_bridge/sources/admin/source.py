@@ -22,7 +22,7 @@ from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions, dotted_
 from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.admin import changing, reading
 from mcp_bridge.sources.admin.actions import Action
-from mcp_bridge.sources.admin.acts import Act
+from mcp_bridge.sources.admin.acts import Act, Managed
 from mcp_bridge.sources.admin.pages import superuser_request
 from mcp_bridge.sources.base import NO_OPTIONS, LeftOut, OperationSource, first_line
 from mcp_bridge.sources.marked import MarkedFunction
@@ -101,24 +101,26 @@ class AdminSource(OperationSource[Act]):
         for each in found if self.lines else ():
             options = each.verb == "find" and self._chosen(each)
             if options:
-                self._finders[each.admin.opts.label_lower] = self.name_of(each, options)
+                self._finders[each.of.label] = self.name_of(each, options)
         return found
 
     def _chosen(self, operation: Act) -> ToolOptions | None:
-        names = [operation.name, f"{operation.admin.opts.label_lower}.*"]
-        return self.chosen_by(None, names, guarded=operation.is_guarded)
+        of = operation.of
+        names = [operation.name, f"{of.label}.*"] if of.is_guarded else [operation.name]
+        return self.chosen_by(None, names, guarded=of.is_guarded)
 
     def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Act]:
         models = [model_admin.model, *(each.model for each in model_admin.inlines)]
-        is_guarded = any(map(_is_guarded, models))
+        is_guarded, place = any(map(_is_guarded, models)), dotted_name(type(model_admin))
+        label, plural = model_admin.opts.label_lower, str(model_admin.opts.verbose_name_plural)
+        of = Managed(model_admin, self._finders, is_guarded, place, label, plural)
         for kind in _ACTS:
-            yield kind(model_admin, self._finders, is_guarded=is_guarded)
+            yield kind(of)
         try:
             actions: Mapping[str, Any] = model_admin.get_actions(request)
         except Exception as exception:
             # The site's code runs here and may raise any exception.
-            where = dotted_name(type(model_admin))
-            text = f"{where}: its actions are not tools: {first_line(exception)}."
+            text = f"{place}: its actions are not tools: {first_line(exception)}."
             self.report(_LEFT_OUT, text, "Fix get_actions(), which a superuser's request calls.")
             return
         for name, each in actions.items():
@@ -128,13 +130,13 @@ class AdminSource(OperationSource[Act]):
             if name != _OF_DJANGO:
                 verb = f"action_{name}" if name in _VERBS else name
                 action = verb, name, function, str(label)
-                yield Action(action, model_admin, self._finders, is_guarded=is_guarded)
+                yield Action(action, of)
 
     def options_of(self, operation: Act) -> ToolOptions | None:
         options = self._chosen(operation)
-        if options is None and operation.is_guarded:
+        if options is None and operation.of.is_guarded:
             raise LeftOut("its model can give rights away")
-        if options is not None and operation.is_guarded:
+        if options is not None and operation.of.is_guarded:
             self._warn(operation, options)
         return options
 
@@ -189,22 +191,22 @@ class AdminSource(OperationSource[Act]):
 
     def unmarked(self, operation: Act) -> Tool:
         name = self.name_of(operation, NO_OPTIONS)
-        return self.offer(
-            partial(self.build, operation, NO_OPTIONS, name),
-            (),
+        return Tool(
             name=name,
-            description=f"{operation.verb}: {operation.several}",
+            is_marked=False,
+            source_alias=self.alias,
+            build=partial(self.build, operation, NO_OPTIONS, name),
+            description=f"{operation.verb}: {operation.of.plural}",
             annotations=operation.hints,
-            access=AccessRule.of(False, (), operation.lets_in, None, ()),
+            access=AccessRule(predicate=operation.lets_in),
             **self._known(operation),
         )
 
     def _known(self, operation: Act) -> dict[str, Any]:
-        place = dotted_name(type(operation.admin))
         return {
             "conditions": ("staff", f"the admin's permission: {operation.name}"),
-            "source": place,
-            "function": place,
+            "source": operation.of.place,
+            "function": operation.of.place,
             "target": f"{operation.name} of the admin {operation.admin.admin_site.name!r}",
         }
 
@@ -229,6 +231,6 @@ def _is_guarded(model: type[Model]) -> bool:
     meta, sensitive = concrete._meta, conf.sensitive_names
     is_own = concrete.__module__.startswith("mcp_bridge.")
     # A key is shown with each row.
-    names = (model._meta.object_name or "", meta.object_name or "", meta.pk.name)
+    names = {model._meta.object_name or "", meta.object_name or "", meta.pk.name}
     is_secret = any(deals_with_secrets(name, sensitive) for name in names)
     return is_own or is_secret or meta.app_label in _GUARDED or _holds_rights(model)

@@ -16,6 +16,7 @@ from mcp_bridge.schemas.openapi import Unmappable as Unmappable
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_NAME: Final = 64
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,7 +124,7 @@ def tool_name(text: str) -> str:
     Characters other than A-Z a-z 0-9 _ and - become "_". Names of more than 64 characters are cut
     and end with the beginning of the text's SHA-256, so that they are stable.
     """
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
+    name = _OTHER.sub("_", text).strip("_")
     if len(name) > MAX_NAME:
         name = f"{name[: MAX_NAME - 9]}_{sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
     return name

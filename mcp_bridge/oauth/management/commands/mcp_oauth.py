@@ -14,8 +14,7 @@ class Command(TablesCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)
         prune = commands.add_parser(
-            "prune",
-            help="Delete expired tokens and unused self-registered clients.",
+            "prune", help="Delete expired tokens and unused self-registered clients."
         )
         prune.add_argument(
             "--unused",
