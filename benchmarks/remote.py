@@ -171,15 +171,17 @@ def asker(method: str, **params: Any) -> Callable[[], bytes]:
     return ask
 
 
-def rounds(called: dict[str, Callable[[], object]], calls: int = CALLS) -> dict[str, list[float]]:
+def rounds(
+    called: dict[str, Callable[[], object]], calls: int = CALLS, number: int = ROUNDS
+) -> dict[str, list[float]]:
     """Return the milliseconds of a call in each round, by title; the first round warms up."""
     found: dict[str, list[float]] = {title: [] for title in called}
-    for number in range(-1, ROUNDS):
-        for title, run in [*called.items()][:: -1 if number % 2 else 1]:
+    for each in range(-1, number):
+        for title, run in [*called.items()][:: -1 if each % 2 else 1]:
             begun = time.perf_counter()
             for _ in range(calls):
                 run()
-            if number >= 0:
+            if each >= 0:
                 found[title].append((time.perf_counter() - begun) / calls * 1000)
     return found
 

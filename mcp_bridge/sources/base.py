@@ -183,9 +183,8 @@ class OperationSource(Source, Generic[Operation]):
             if not (isinstance(pattern, str) and isinstance(each, Mapping)):
                 raise TypeError(f"{where} must have a mapping of options, and be a string")
             more = {name: each[name] for name in each if name in self.own}
-            rest = {name: each[name] for name in each if name not in self.own}
             match = re.compile(rf"{re.escape(pattern)}\Z|{translate(pattern)}").match
-            own = options_in(where, rest)
+            own = options_in(where, {name: each[name] for name in each if name not in self.own})
             self.lines.append(Line(pattern=pattern, match=match, options=own, more=more))
 
     @abstractmethod

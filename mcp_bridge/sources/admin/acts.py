@@ -30,15 +30,12 @@ FORM = "adminform"
 
 
 class Managed(NamedTuple):
-    """
-    A ModelAdmin with what its acts share: its dotted name, and its model's label and plural.
-
-    ``finders`` are the tools that find rows, by label of their model. ``is_guarded``: the model, or
-    that of an inline, holds users, rights, sessions or tokens.
-    """
+    """A ModelAdmin, its dotted name, the label and plural of its model, and what its acts share."""
 
     admin: ModelAdmin[Any]
+    # The tools that find rows, by label of their model.
     finders: Finders
+    # Whether the model, or that of an inline, holds users, rights, sessions or tokens.
     is_guarded: bool
     place: str
     label: str

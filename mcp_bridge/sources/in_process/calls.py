@@ -13,11 +13,13 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from asgiref.sync import iscoroutinefunction
+from django.conf import settings
 from django.contrib.messages.storage.session import SessionStorage
 from django.contrib.sessions.backends.signed_cookies import SessionStore
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
@@ -103,10 +105,7 @@ class InProcessRequest(WSGIRequest):
             environ[f"HTTP_{name.upper().replace('-', '_')}"] = value
         user: Any = context.user
         if user is not None and user.is_authenticated:
-            # A per-user cache key. It cannot be forged, since over HTTP a cache would serve its
-            # response to any client that sends it. It is not a credential.
-            text = f"{user._meta.label}:{user.pk}"
-            key = salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
+            key = _cache_key(f"{user._meta.label}:{user.pk}", settings.SECRET_KEY)
             environ |= {"HTTP_AUTHORIZATION": f"MCP {key}", "HTTP_COOKIE": f"mcp={key}"}
         scheme = getattr(outer, "scheme", origin.scheme or "http")
         super().__init__({**environ, "wsgi.input": BytesIO(sent.body), "wsgi.url_scheme": scheme})
@@ -121,6 +120,12 @@ class InProcessRequest(WSGIRequest):
 
     async def auser(self) -> Any:
         return self.user
+
+
+@lru_cache(maxsize=1024)
+def _cache_key(user: str, secret: str | bytes) -> str:
+    """Return a key for caches by user. It is not a credential, but must not be guessed."""
+    return salted_hmac("mcp_bridge.in_process", user, secret, algorithm="sha256").hexdigest()
 
 
 def resolved(request: InProcessRequest, urlconf: Any = None) -> ResolverMatch:
