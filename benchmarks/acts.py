@@ -83,7 +83,7 @@ def acts() -> None:
     }
     print("| | views, ms | tool, ms | ratio |\n| :-- | --: | --: | --: |")
     for name, (view, tool) in pairs.items():
-        # In turns call by call, since a machine's speed changes from one second to the next.
+        # They alternate call by call, since a machine's speed varies from second to second.
         took = rounds({"view": view, "tool": tool}, 1, CALLS)
         ratio = statistics.median(b / a for a, b in zip(took["view"], took["tool"], strict=True))
         first, second = (statistics.median(each) for each in took.values())
@@ -125,7 +125,7 @@ def start() -> None:
             combined.append((time.perf_counter() - middle) * 1000)
             read.append((middle - began) * 1000)
             count = len(tools)
-            # Not among the next one's time.
+            # Freed here, so that the next round does not include it.
             del tools, found
     # The first one has Django read the URLs and the models' relations.
     print(f"\n{count:,} candidates: {statistics.median(read):.1f} ms, first {read[0]:.0f} ms")

@@ -172,16 +172,16 @@ def asker(method: str, **params: Any) -> Callable[[], bytes]:
 
 
 def rounds(
-    called: dict[str, Callable[[], object]], calls: int = CALLS, number: int = ROUNDS
+    called: dict[str, Callable[[], object]], calls: int = CALLS, times: int = ROUNDS
 ) -> dict[str, list[float]]:
     """Return the milliseconds of a call in each round, by title; the first round warms up."""
     found: dict[str, list[float]] = {title: [] for title in called}
-    for each in range(-1, number):
-        for title, run in [*called.items()][:: -1 if each % 2 else 1]:
+    for number in range(-1, times):
+        for title, run in [*called.items()][:: -1 if number % 2 else 1]:
             begun = time.perf_counter()
             for _ in range(calls):
                 run()
-            if each >= 0:
+            if number >= 0:
                 found[title].append((time.perf_counter() - begun) / calls * 1000)
     return found
 

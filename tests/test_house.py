@@ -61,7 +61,7 @@ ROOMS: dict[str, int] = {
     "outbound": 347,
     "protocol": 991,
     "records": 977,
-    "registry": 958,
+    "registry": 959,
     "remote": 2_380,
     "schemas": 2_946,
     "server": 1_092,

@@ -159,7 +159,7 @@ class Feature:
 
     @cached_property
     def built(self) -> Self:
-        """The complete feature. Raises the errors of ``build``, which is then called again."""
+        """The complete feature. Raises ValueError for another name, and the errors of ``build``."""
         if self.build is None:
             return self
         made = self.build()

@@ -346,7 +346,9 @@ class Registry:
         """Return the complete tool. Raises ValueError with the reason if it cannot be built."""
         try:
             made = tool.built
-            if not (made.is_marked or made.is_foreign):
+            # Not again at each change of a setting.
+            is_known = self.known is not None and self.known.tools.get(made.name) is made
+            if not (tool.is_marked or tool.is_foreign or is_known):
                 refuse_secrets(made.schemas.values())
         except Exception as exception:
             # The code of views and types may raise any exception.

@@ -137,7 +137,7 @@ class Line:
 
     ``options`` are those of the tools, ``more`` those for the source itself. ``used`` are the names
     of the operations that it matches, ``left_out`` those of guarded operations, which only their
-    full names choose. ``seen`` is free for use by the source.
+    full names choose. ``seen`` is free for use by the source. ``match`` matches a whole name.
     """
 
     pattern: str
@@ -181,11 +181,11 @@ class OperationSource(Source, Generic[Operation]):
         for pattern, each in given.items():
             where = f"its {self.lines_in} {pattern!r}"
             if not (isinstance(pattern, str) and isinstance(each, Mapping)):
-                raise TypeError(f"{where} must have a mapping of options, and be a string")
+                raise TypeError(f"{where} must be a string with a mapping of options")
             more = {name: each[name] for name in each if name in self.own}
             match = re.compile(rf"{re.escape(pattern)}\Z|{translate(pattern)}").match
-            own = options_in(where, {name: each[name] for name in each if name not in self.own})
-            self.lines.append(Line(pattern=pattern, match=match, options=own, more=more))
+            rest = options_in(where, {name: each[name] for name in each if name not in self.own})
+            self.lines.append(Line(pattern=pattern, match=match, options=rest, more=more))
 
     @abstractmethod
     def found(self) -> Iterable[Operation]:
@@ -319,9 +319,8 @@ class OperationSource(Source, Generic[Operation]):
         self, mark: ToolOptions | None, names: Sequence[str], *, guarded: bool = False
     ) -> ToolOptions | None:
         """Return a mark's options merged over those of the matching lines, if any."""
-        for line in reversed(self.lines):
-            if line.means(names, guarded=guarded):
-                mark = line.options if mark is None else mark.under(line.options)
+        for line in reversed([each for each in self.lines if each.means(names, guarded=guarded)]):
+            mark = line.options if mark is None else mark.under(line.options)
         return mark
 
     def withhold(self, where: str, reason: Exception | str, module: str = "") -> None:

@@ -24,7 +24,7 @@ def secret_among(names: Iterable[str]) -> str | None:
 
 
 def refuse_secrets(schemas: Iterable[JSONSchema]) -> None:
-    """Raise ValueError if a member in one of a tool's JSON Schemas, at any depth, is a secret."""
+    """Raise ValueError if the JSON Schemas of a tool have a secret member, at any depth."""
     for schema in schemas:
         if secret := _secret_in(SchemaDocument(schema).subschemas):
             raise ValueError(f"it takes or returns a secret, {secret!r}: mark it to make it a tool")

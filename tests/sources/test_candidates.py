@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from types import ModuleType
@@ -317,13 +317,19 @@ def test_unbuildable_candidate_is_a_warning_and_is_retried(
     assert len(own.built) == 2
 
 
-def test_candidate_with_a_secret_schema_is_not_served(
-    own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_candidate_with_a_secret_schema_is_never_served(
+    own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch, is_foreign: bool
 ) -> None:
-    nested = {"sent": {"type": "array", "items": {"properties": {"api_key": {}}}}}
-    monkeypatch.setattr(own, "build", lambda _, name: tool(name, count, nested, {}, True))
-    set_tool("one", chosen=True)
-    assert listed(modern) == ["marked"]
+    def build(self: OwnSource, name: str) -> Tool:
+        nested = {"sent": {"type": "array", "items": {"properties": {"api_key": {}}}}}
+        return replace(tool(name, count, nested, {}, True), is_foreign=is_foreign)
+
+    monkeypatch.setattr(own, "build", build)
+    for _ in range(2):
+        # Each setting has the enabled ones built again.
+        set_tool("one", chosen=True)
+        assert listed(modern) == ["marked"]
     (message,) = messages("mcp_bridge.W092")
     assert "it takes or returns a secret, 'api_key': mark it to make it a tool" in message
 

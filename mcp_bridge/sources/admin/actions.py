@@ -27,10 +27,10 @@ class Action(Act):
     view = "changelist"
     hints = {"readOnlyHint": False, "destructiveHint": True}
 
-    def __init__(self, action: tuple[str, str, Any, str], of: Managed) -> None:
-        # An action may be called as an act is.
+    def __init__(self, action: tuple[str, str, Any, str], managed: Managed) -> None:
+        # An action may be called as an act is. The verb comes first, since the name contains it.
         self.verb, self._name, self._function, self._label = action
-        super().__init__(of)
+        super().__init__(managed)
 
     @property
     def title(self) -> str:

@@ -30,23 +30,22 @@ FORM = "adminform"
 
 
 class Managed(NamedTuple):
-    """A ModelAdmin, its dotted name, the label and plural of its model, and what its acts share."""
+    """A ModelAdmin, with its dotted name, the label of its model, and what its acts share."""
 
     admin: ModelAdmin[Any]
+    place: str
+    label: str
     # The tools that find rows, by label of their model.
     finders: Finders
     # Whether the model, or that of an inline, holds users, rights, sessions or tokens.
     is_guarded: bool
-    place: str
-    label: str
-    plural: str
 
 
 class Act:
     """
     An act of an admin, which is one operation of the source.
 
-    ``name`` is that in the option ``operations``: "newsroom.article.change".
+    ``name`` is its name in the option ``operations``: "newsroom.article.change".
     """
 
     # The hints of the act (MCP, ToolAnnotations).
@@ -57,11 +56,12 @@ class Act:
     # Omitted if a result may be a file, which a schema does not describe.
     returns: Any = inspect.Signature.empty
 
-    def __init__(self, of: Managed) -> None:
-        self.of, self.admin, self.name = of, of.admin, f"{of.label}.{self.verb}"
+    def __init__(self, managed: Managed) -> None:
+        self.managed, self.admin = managed, managed.admin
+        self.name = f"{managed.label}.{self.verb}"
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.of.place})"
+        return f"{self.name} ({self.managed.place})"
 
     @property
     def one(self) -> str:

@@ -45,7 +45,7 @@ class Add(Act):
         return self.admin.has_add_permission(request)
 
     def parameters(self) -> Iterator[Any]:
-        yield from parameters.page_parameters(self.admin, self.of.finders, add=True)
+        yield from parameters.page_parameters(self.admin, self.managed.finders, add=True)
 
     def run(self, context: Context, /, *args: Any, **values: Any) -> Done:
         data = open_page(context, self.admin, "add").data(FORM)
@@ -90,7 +90,7 @@ class Change(Add):
         yield from Act.parameters(self)
         text = "The version that get returned; if the row has changed since, nothing is saved."
         yield parameters.parameter("version", str, text)
-        yield from parameters.page_parameters(self.admin, self.of.finders, add=False)
+        yield from parameters.page_parameters(self.admin, self.managed.finders, add=False)
 
     def run(self, context: Context, /, id: Key, version: str | None = None, **values: Any) -> Done:
         if version is not None:

@@ -73,7 +73,7 @@ class Find(Act):
     def parameters(self) -> Iterator[Any]:
         admin = self.admin
         request = superuser_request()
-        self._filters = lists.list_filters(admin, self.of.finders)
+        self._filters = lists.list_filters(admin, self.managed.finders)
         if found := lists.search_fields(admin, request):
             text = admin.search_help_text or f"Words to find in {', '.join(found)}."
             yield parameters.parameter("search", str, str(text))

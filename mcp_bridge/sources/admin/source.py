@@ -101,21 +101,20 @@ class AdminSource(OperationSource[Act]):
         for each in found if self.lines else ():
             options = each.verb == "find" and self._chosen(each)
             if options:
-                self._finders[each.of.label] = self.name_of(each, options)
+                self._finders[each.managed.label] = self.name_of(each, options)
         return found
 
     def _chosen(self, operation: Act) -> ToolOptions | None:
-        of = operation.of
-        names = [operation.name, f"{of.label}.*"] if of.is_guarded else [operation.name]
+        name, of = operation.name, operation.managed
+        names = [name, f"{of.label}.*"] if of.is_guarded else [name]
         return self.chosen_by(None, names, guarded=of.is_guarded)
 
     def _acts_of(self, model_admin: admin.ModelAdmin[Any], request: Any) -> Iterator[Act]:
         models = [model_admin.model, *(each.model for each in model_admin.inlines)]
         is_guarded, place = any(map(_is_guarded, models)), dotted_name(type(model_admin))
-        label, plural = model_admin.opts.label_lower, str(model_admin.opts.verbose_name_plural)
-        of = Managed(model_admin, self._finders, is_guarded, place, label, plural)
-        for kind in _ACTS:
-            yield kind(of)
+        label = model_admin.opts.label_lower
+        managed = Managed(model_admin, place, label, self._finders, is_guarded)
+        yield from (kind(managed) for kind in _ACTS)
         try:
             actions: Mapping[str, Any] = model_admin.get_actions(request)
         except Exception as exception:
@@ -130,13 +129,13 @@ class AdminSource(OperationSource[Act]):
             if name != _OF_DJANGO:
                 verb = f"action_{name}" if name in _VERBS else name
                 action = verb, name, function, str(label)
-                yield Action(action, of)
+                yield Action(action, managed)
 
     def options_of(self, operation: Act) -> ToolOptions | None:
         options = self._chosen(operation)
-        if options is None and operation.of.is_guarded:
+        if options is None and operation.managed.is_guarded:
             raise LeftOut("its model can give rights away")
-        if options is not None and operation.of.is_guarded:
+        if options is not None and operation.managed.is_guarded:
             self._warn(operation, options)
         return options
 
@@ -196,7 +195,7 @@ class AdminSource(OperationSource[Act]):
             is_marked=False,
             source_alias=self.alias,
             build=partial(self.build, operation, NO_OPTIONS, name),
-            description=f"{operation.verb}: {operation.of.plural}",
+            description=f"{operation.verb}: {operation.managed.label}",
             annotations=operation.hints,
             access=AccessRule(predicate=operation.lets_in),
             **self._known(operation),
@@ -205,8 +204,8 @@ class AdminSource(OperationSource[Act]):
     def _known(self, operation: Act) -> dict[str, Any]:
         return {
             "conditions": ("staff", f"the admin's permission: {operation.name}"),
-            "source": operation.of.place,
-            "function": operation.of.place,
+            "source": operation.managed.place,
+            "function": operation.managed.place,
             "target": f"{operation.name} of the admin {operation.admin.admin_site.name!r}",
         }
 

@@ -124,7 +124,7 @@ class InProcessRequest(WSGIRequest):
 
 @lru_cache(maxsize=1024)
 def _cache_key(user: str, secret: str | bytes) -> str:
-    """Return a key for caches by user. It is not a credential, but must not be guessed."""
+    """Return a user's key for HTTP caches: not a credential, but one that no client can guess."""
     return salted_hmac("mcp_bridge.in_process", user, secret, algorithm="sha256").hexdigest()
 
 

@@ -114,7 +114,7 @@ def test_deprecated_and_unexposed_methods_are_not_matched_by_patterns(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("public", "must have a mapping of options"),
+        ("public", "must be a string with a mapping of options"),
         ({"colour": 1}, "unknown option 'colour'"),
         ({"timeout": 0}, "timeout must be more than 0"),
         ({"max_messages": "9"}, "max_messages must be more than 0"),

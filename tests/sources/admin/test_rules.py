@@ -151,6 +151,13 @@ class TestChecks:
         assert "newsroom_section_change" not in names()
         assert "newsroom_comment_change" not in names()
 
+    def test_patterns_choose_acts_by_their_own_names(self, settings: Any) -> None:
+        serve(settings, operations=["newsroom.article.[!d]*", "newsroom.section.[*]"])
+        served = {each.rpartition("_")[2] for each in registry.discovered.tools}
+        assert "delete" not in served
+        assert {"find", "change", "publish"} <= served
+        assert not any("section" in each for each in registry.discovered.tools)
+
     def test_operations_take_options_of_tools(self, settings: Any) -> None:
         serve(
             settings,

@@ -329,7 +329,7 @@ def test_unmatched_view_option_is_reported(settings: Any) -> None:
         ({"view": {}}, "unknown option 'view'"),
         ({"views": ["a"]}, "'views' is not a dict"),
         ({"views": {"a": None}}, "a mapping of options"),
-        ({"views": {5: {}}}, "5 must have a mapping of options, and be a string"),
+        ({"views": {5: {}}}, "5 must be a string with a mapping of options"),
         ({"views": {"a": {"actions": "list"}}}, "not a list of names"),
         ({"views": {"a": {"colour": "red"}}}, "unknown option 'colour'"),
         ({"probe": "yes"}, "'probe' is not True or False"),
