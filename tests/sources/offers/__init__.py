@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SECRET: Final = "the password is 7f3a"
+SECRET: Final = "the password is 7f3z"
 MISSING: Final = "There is no such article."
 RUNS: Final[list[str]] = []
 EVERY: Final = (
