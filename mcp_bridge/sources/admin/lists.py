@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -41,11 +42,7 @@ class Filter:
 
 
 def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
-    """
-    Return the filters of a list by the names of their arguments, without those of secrets.
-
-    Raises any exception of the site's own filters.
-    """
+    """Return the filters of a list by argument, without secrets. Raises what the site raises."""
     request = superuser_request()
     found: dict[str, Filter] = {}
     each: Any
@@ -130,24 +127,29 @@ def search_fields(admin: ModelAdmin[Any], request: Any) -> list[str]:
 
 def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
     """Return the columns of a list by name, without secrets; the text of a row is none of them."""
-    named = {
-        getattr(each, "__name__", str(each)): each
-        for each in admin.get_list_display(request)
-        if each != "__str__"
-    }
-    return {name: it for name, it in named.items() if not secret_among([name])}
+    named = _named(admin, request)
+    return {n: it for n, it in named if it != "__str__" and not secret_among([n])}
 
 
 def sortable(admin: ModelAdmin[Any], request: Any) -> dict[str, int]:
     """Return the columns by which a list can be ordered, with their numbers in the URL."""
-    display = [*admin.get_list_display(request)]
     offset = 1 if admin.get_actions(request) else 0
     allowed = admin.get_sortable_by(request)
     return {
-        getattr(each, "__name__", str(each)): number
-        for number, each in enumerate(display, offset)
-        if each in allowed and _has_order(admin, each) and not secret_among([str(each)])
+        name: number
+        for number, (name, each) in enumerate(_named(admin, request), offset)
+        if each in allowed and _has_order(admin, each) and not secret_among([name])
     }
+
+
+def _named(admin: ModelAdmin[Any], request: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all columns with their names: a number tells functions of the same name apart."""
+    count: Counter[str] = Counter()
+    for each in admin.get_list_display(request):
+        # A partial has no name, and its text has an address.
+        name = str(getattr(each, "__name__", each if isinstance(each, str) else "function"))
+        count[name] += 1
+        yield name if count[name] == 1 else f"{name}_{count[name]}", each
 
 
 def _has_order(admin: ModelAdmin[Any], name: Any) -> bool:

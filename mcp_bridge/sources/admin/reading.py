@@ -124,12 +124,9 @@ class Find(Act):
         }
 
     def _row(self, row: Any, named: Mapping[str, Any], *, has_text: bool) -> Row:
+        text = text_of(str(row)) if has_text else ""
         values = {name: column(each, row, self.admin) for name, each in named.items()}
-        return {
-            "id": as_key(row.pk),
-            "text": text_of(str(row)) if has_text else "",
-            "columns": values,
-        }
+        return {"id": as_key(row.pk), "text": text, "columns": values}
 
 
 class Get(Act):

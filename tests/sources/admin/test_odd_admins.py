@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from tests.sources.admin.browser import Browser
 from tests.sources.admin.world import (
     World,
     complaint,
+    definition,
     own_site,
     properties,
     serve,
@@ -461,3 +463,25 @@ def test_search_does_not_probe_secrets(settings: Any, table: Any) -> None:
     world = own_site(settings, (kind, Own))
     kind.objects.create(name="x", pin="4711")
     assert "search" not in properties(world, "newsroom_thing_find")
+
+
+def test_nameless_functions_are_columns_of_their_own(settings: Any, table: Any) -> None:
+    kind = table("Thing", name=models.CharField(max_length=9))
+
+    class TokenAdmin(admin.ModelAdmin):
+        @admin.display(ordering="name")
+        def upper(row: Any) -> str:
+            return row.name.upper()
+
+        cut = partial(lambda size, row: row.name[:size], 1)
+        cut.short_description = "Initial"  # type: ignore[attr-defined]
+        list_display: ClassVar = [upper, lambda row: f"{row.name}!", lambda row: len(row.name), cut]
+
+    world = own_site(settings, (kind, TokenAdmin))
+    kind.objects.create(name="eve")
+    kind.objects.create(name="ada")
+    found = value(world.client("root"), "newsroom_thing_find", order=["upper"])["rows"]
+    assert [each["columns"]["upper"] for each in found] == ["ADA", "EVE"]
+    wanted = {"upper": "ADA", "<lambda>": "ada!", "<lambda>_2": 3, "function": "a"}
+    assert found[0]["columns"] == wanted
+    assert "0x" not in definition(world, "newsroom_thing_find")["description"]
