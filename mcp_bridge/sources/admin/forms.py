@@ -17,7 +17,7 @@ from django.utils.crypto import salted_hmac
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.sources.admin.controls import is_settable, is_shown, sent
-from mcp_bridge.sources.admin.values import column, plain, text_of
+from mcp_bridge.sources.admin.values import column, named, plain, text_of
 
 # Names of arguments that are not fields: a field of the same name gets another.
 RESERVED: Final = frozenset({"id", "version"})
@@ -60,11 +60,10 @@ class Shown:
 
     def read_only_values(self, admin: Any) -> dict[str, Any]:
         """Return the values that are shown read-only, as JSON, without secrets."""
-        named = {getattr(it, "__name__", it): it for it in self.read_only}
         return {
             name: column(each, self.form.instance, admin)
-            for name, each in named.items()
-            if is_shown(str(name), self.form.fields.get(name))
+            for name, each in named(self.read_only).items()
+            if is_shown(name, self.form.fields.get(name))
         }
 
     @property

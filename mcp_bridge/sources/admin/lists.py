@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -21,6 +20,7 @@ from mcp_bridge.schemas.hints import TypeHint
 from mcp_bridge.sources.admin.forms import argument
 from mcp_bridge.sources.admin.pages import superuser_request
 from mcp_bridge.sources.admin.parameters import DATETIME, Finders, id_hint, id_text
+from mcp_bridge.sources.admin.values import named
 from mcp_bridge.sources.secrets import secret_among
 
 # Names of arguments that are not filters: a filter of the same name gets another.
@@ -127,29 +127,20 @@ def search_fields(admin: ModelAdmin[Any], request: Any) -> list[str]:
 
 def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
     """Return the columns of a list by name, without secrets; the text of a row is none of them."""
-    named = _named(admin, request)
-    return {n: it for n, it in named if it != "__str__" and not secret_among([n])}
+    every = named(admin.get_list_display(request))
+    return {n: it for n, it in every.items() if it != "__str__" and not secret_among([n])}
 
 
 def sortable(admin: ModelAdmin[Any], request: Any) -> dict[str, int]:
     """Return the columns by which a list can be ordered, with their numbers in the URL."""
     offset = 1 if admin.get_actions(request) else 0
     allowed = admin.get_sortable_by(request)
+    every = named(admin.get_list_display(request))
     return {
         name: number
-        for number, (name, each) in enumerate(_named(admin, request), offset)
+        for number, (name, each) in enumerate(every.items(), offset)
         if each in allowed and _has_order(admin, each) and not secret_among([name])
     }
-
-
-def _named(admin: ModelAdmin[Any], request: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all columns with their names: a number tells functions of the same name apart."""
-    count: Counter[str] = Counter()
-    for each in admin.get_list_display(request):
-        # A partial has no name, and its text has an address.
-        name = str(getattr(each, "__name__", each if isinstance(each, str) else "function"))
-        count[name] += 1
-        yield name if count[name] == 1 else f"{name}_{count[name]}", each
 
 
 def _has_order(admin: ModelAdmin[Any], name: Any) -> bool:

@@ -156,11 +156,8 @@ def _fields(
         if hint is None:
             continue
         # Help text about the mouse is useless to a model.
-        text = (
-            strip_tags(options["description"] or "")
-            .replace(translation.gettext(_MOUSE), "")
-            .strip()
-        )
+        text = strip_tags(options["description"] or "")
+        text = text.replace(translation.gettext(_MOUSE), "").strip()
         if (rows := getattr(field, "queryset", None)) is not None:
             text = f"{text} {id_text(rows.model, finders, field.to_field_name or 'id')}".lstrip()
         is_required = add and field.required and not has_initial

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
+from collections import Counter
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any, Final
 from urllib.parse import unquote as percent_decoded
@@ -97,6 +99,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} bytes"
     return text_of(value)
+
+
+def named(columns: Iterable[Any]) -> dict[str, Any]:
+    """Return columns or read-only fields by name; functions of the same name are numbered."""
+    found: dict[str, Any] = {}
+    count: Counter[str] = Counter()
+    for each in columns:
+        # A partial lacks a name, and its text contains an address.
+        name = str(getattr(each, "__name__", each if isinstance(each, str) else "function"))
+        count[name] += 1
+        found[name if count[name] == 1 else f"{name}_{count[name]}"] = each
+    return found
 
 
 def column(name: Any, row: Model, admin: Any) -> Any:

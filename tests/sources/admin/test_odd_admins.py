@@ -475,7 +475,9 @@ def test_nameless_functions_are_columns_of_their_own(settings: Any, table: Any) 
 
         cut = partial(lambda size, row: row.name[:size], 1)
         cut.short_description = "Initial"  # type: ignore[attr-defined]
-        list_display: ClassVar = [upper, lambda row: f"{row.name}!", lambda row: len(row.name), cut]
+        size = (lambda row: f"{row.name}!"), (lambda row: len(row.name))
+        list_display: ClassVar = [upper, *size, cut]
+        readonly_fields: ClassVar = [upper, *size]
 
     world = own_site(settings, (kind, TokenAdmin))
     kind.objects.create(name="eve")
@@ -484,4 +486,6 @@ def test_nameless_functions_are_columns_of_their_own(settings: Any, table: Any) 
     assert [each["columns"]["upper"] for each in found] == ["ADA", "EVE"]
     wanted = {"upper": "ADA", "<lambda>": "ada!", "<lambda>_2": 3, "function": "a"}
     assert found[0]["columns"] == wanted
+    read = value(world.client("root"), "newsroom_thing_get", id=found[0]["id"])
+    assert read["read_only"] == {"upper": "ADA", "<lambda>": "ada!", "<lambda>_2": 3}
     assert "0x" not in definition(world, "newsroom_thing_find")["description"]
