@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import connections, router
+from django.db import router, transaction
 from django.utils import timezone
 from typing_extensions import TypedDict
 
@@ -93,11 +94,10 @@ class Change(Add):
         yield from parameters.page_parameters(self.admin, self.managed.finders, add=False)
 
     def run(self, context: Context, /, id: Key, version: str | None = None, **values: Any) -> Done:
-        if version is not None:
-            self._lock(id)
-        form = self.form(context, id)
-        self._check_version(form, version)
-        return self.post(context, form, values, id)
+        with nullcontext() if version is None else self._locked(id):
+            form = self.form(context, id)
+            self._check_version(form, version)
+            return self.post(context, form, values, id)
 
     def preview(
         self, context: Context, /, id: Key, version: str | None = None, **values: Any
@@ -122,17 +122,17 @@ class Change(Add):
         }
         return {"id": row.pk, self.one: str(row), **differences}
 
-    def _lock(self, row: Key) -> None:
+    @contextmanager
+    def _locked(self, row: Key) -> Iterator[None]:
         """Lock a row, so that of two calls with its version one waits, and then sees the other."""
-        model = self.admin.model
-        using = router.db_for_write(model)
-        if connections[using].features.has_select_for_update:
-            rows = model._base_manager.using(using).select_for_update()
-            try:
+        using = router.db_for_write(self.admin.model)
+        rows = self.admin.model._base_manager.using(using).select_for_update()
+        # Calls have a transaction in the default database alone, and tasks have none.
+        with transaction.atomic(using=using):
+            # No row has a key of another type, which the page says.
+            with suppress(TypeError, ValueError, ValidationError):
                 rows.filter(pk=row).first()
-            except (TypeError, ValueError, ValidationError):
-                # No row has such a key, which the page says.
-                return
+            yield
 
     def _check_version(self, form: Form, version: str | None) -> None:
         """Raise ToolError if the page has changed since a version."""

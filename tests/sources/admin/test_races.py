@@ -14,8 +14,12 @@ from tests.sources.admin.world import World, serve, value
 
 @pytest.mark.alone
 @pytest.mark.parametrize("race", ["IMMEDIATE"], indirect=True)
-def test_one_of_many_changes_with_one_version_is_saved(race: Race, settings: Any) -> None:
-    serve(settings)
+@pytest.mark.parametrize("options", [{}, {"task": True}], ids=["call", "task"])
+def test_one_of_many_changes_with_one_version_is_saved(
+    race: Race, settings: Any, options: dict[str, Any]
+) -> None:
+    # Nothing else is a transaction around a tool that may be a task.
+    serve(settings, operations={"newsroom.*": {}, "newsroom.article.change": options})
     world = World.make()
     row = world.harbour.pk
     version = value(world.client("editor"), "newsroom_article_get", id=row)["version"]
