@@ -48,9 +48,12 @@ class Action(Act):
     def parameters(self) -> Iterator[Any]:
         if self.admin.action_form.base_fields.keys() - {"action", "select_across"}:
             raise LeftOut("the form of the list's actions has further fields")
-        code = getattr(inspect.unwrap(self._function), "__code__", None)
-        if code is not None and {"render", "TemplateResponse"} & {*code.co_names}:
-            raise LeftOut("it shows an intermediate page")
+        function: Any = inspect.unwrap(self._function)
+        if (code := getattr(function, "__code__", None)) is not None:
+            # Not the names of methods, such as that of a template.
+            used = {*code.co_names} & {*function.__globals__} | {*code.co_varnames}
+            if {"render", "TemplateResponse"} & used:
+                raise LeftOut("it shows an intermediate page")
         hint = hints.list_of(id_hint(self.admin.model), least=1, most=MOST_ROWS)
         text = f"The ids of the {self.several}."
         yield parameter("ids", hint, text, inspect.Parameter.empty)
@@ -59,7 +62,7 @@ class Action(Act):
         rows, since = [row.pk for row in self._rows(context, ids)], timezone.now()
         texts = [("action", self._name), ("index", "0"), ("select_across", "0")]
         texts += [("_selected_action", str(each)) for each in rows]
-        page = open_page(context, self.admin, "changelist", form=texts)
+        page = open_page(context, self.admin, "changelist", query=[("p", "1")], form=texts)
         if isinstance(page.response, SimpleTemplateResponse):
             raise ToolError("The action shows an intermediate page; run it in the admin.")
         sign_log(page, rows, since)
@@ -72,19 +75,22 @@ class Action(Act):
 
     def _rows(self, context: Context, ids: Sequence[Key]) -> list[Any]:
         """Return the rows that the list has. Raises ToolError for others, which it would skip."""
-        opened = open_page(context, self.admin, "changelist")
+        # Lists without a query may redirect to one with a default filter.
+        opened = open_page(context, self.admin, "changelist", query=[("p", "1")])
         wanted: dict[str, Any] = {}
         for each in ids:
             try:
-                # Databases refuse integers beyond the field's range.
-                wanted[str(each)] = self.admin.opts.pk.clean(each, None)
+                key = self.admin.opts.pk.to_python(each)
             except ValidationError:
-                wanted[str(each)] = None
+                key = None
+            # Databases refuse longer integers.
+            wanted[str(each)] = None if isinstance(key, int) and key.bit_length() > 63 else key
         keys = [each for each in wanted.values() if each is not None]
         rows = [*opened.data("cl")["cl"].get_queryset(opened.request).filter(pk__in=keys)]
-        known = {row.pk for row in rows}
+        # A list may repeat a row that it joins with several others.
+        known = {row.pk: row for row in rows}
         if lost := [text for text, each in wanted.items() if each not in known]:
             raise ToolError(
                 f"/ids: not on the list of {self.several}: {', '.join(lost)}. Send ids that it has."
             )
-        return rows
+        return [*known.values()]

@@ -12,7 +12,7 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context
 from mcp_bridge.sources.admin.forms import Form
 from mcp_bridge.sources.admin.pages import open_page, path_of
-from mcp_bridge.sources.admin.parameters import Finders, row_id
+from mcp_bridge.sources.admin.parameters import Finders, id_hint, parameter
 from mcp_bridge.sources.base import LeftOut
 from mcp_bridge.sources.in_process.calls import InProcessRequest
 
@@ -97,7 +97,8 @@ class Act:
 
     def parameters(self) -> Iterator[Any]:
         """Yield the parameters."""
-        yield row_id(self.admin.model, f"The id of the {self.one}.")
+        hint, text = id_hint(self.admin.model), f"The id of the {self.one}."
+        yield parameter("id", hint, text, inspect.Parameter.empty)
 
     def run(self, context: Context, /, *args: Any, **values: Any) -> Any:
         """Run the act as a user."""
@@ -130,6 +131,7 @@ class Act:
         run.__doc__ = self.description
         return run
 
-    def form(self, context: Context, row: Key) -> Form:
-        """Return the form of the change page of a row. Raises ToolError if the row is not there."""
-        return Form.of(self.admin, open_page(context, self.admin, "change", row).data(FORM))
+    def form(self, context: Context, *row: Key) -> Form:
+        """Return the form of a row's page, or of the add page. Raises ToolError without the row."""
+        page = open_page(context, self.admin, "change" if row else "add", *row)
+        return Form.of(self.admin, page.data(FORM))

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import router, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from typing_extensions import TypedDict
 
@@ -46,16 +47,14 @@ class Add(Act):
         return self.admin.has_add_permission(request)
 
     def parameters(self) -> Iterator[Any]:
-        yield from parameters.page_parameters(self.admin, self.managed.finders, add=True)
+        yield from parameters.page_parameters(self.admin, self.managed.finders, None, add=True)
 
     def run(self, context: Context, /, *args: Any, **values: Any) -> Done:
-        data = open_page(context, self.admin, "add").data(FORM)
-        return self.post(context, Form.of(self.admin, data), values)
+        return self.post(context, self.form(context), values)
 
     def preview(self, context: Context, /, *args: Any, **values: Any) -> Mapping[str, Any]:
-        form = Form.of(self.admin, open_page(context, self.admin, "add").data(FORM))
+        form = self.form(context)
         given = hints.sent_values(values)
-        # Refused now, and not after a person has decided.
         Filled(form, given)
         return {name: form.with_texts(name, each) for name, each in given.items()}
 
@@ -63,9 +62,9 @@ class Add(Act):
         """Post a form with a caller's values. Raises InvalidArguments if it is not saved."""
         filled, since = Filled(form, hints.sent_values(values)), timezone.now()
         # The page that follows an addition then names the row.
-        texts = filled.texts if row else [*filled.texts, ("_continue", "1")]
+        texts = [*filled.texts, ("_save" if row else "_continue", "1")]
         page = open_page(context, self.admin, self.view, *row, form=texts, files=filled.files)
-        if not page.is_redirect:
+        if page.has(FORM):
             raise filled.refusal(page.data(FORM))
         page.check_saved()
         saved = form.shown.form.instance.pk if row else page.added
@@ -91,7 +90,12 @@ class Change(Add):
         yield from Act.parameters(self)
         text = "The version that get returned; if the row has changed since, nothing is saved."
         yield parameters.parameter("version", str, text)
-        yield from parameters.page_parameters(self.admin, self.managed.finders, add=False)
+        found, finders = parameters.page_parameters, self.managed.finders
+        try:
+            yield from [*found(self.admin, finders, self.admin.model(), add=False)]
+        except ObjectDoesNotExist:
+            # The site's code reads a relation, which a blank row lacks.
+            yield from found(self.admin, finders, None, add=False)
 
     def run(self, context: Context, /, id: Key, version: str | None = None, **values: Any) -> Done:
         with nullcontext() if version is None else self._locked(id):
@@ -126,7 +130,8 @@ class Change(Add):
     def _locked(self, row: Key) -> Iterator[None]:
         """Lock a row, so that of two calls with its version one waits, and then sees the other."""
         using = router.db_for_write(self.admin.model)
-        rows = self.admin.model._base_manager.using(using).select_for_update()
+        # Without the joins of a manager.
+        rows: QuerySet[Any] = QuerySet(self.admin.model, using=using).select_for_update()
         # Calls have a transaction in the default database alone, and tasks have none.
         with transaction.atomic(using=using):
             # No row has a key of another type, which the page says.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, time
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from django import forms
 from django.contrib.admin.widgets import AutocompleteMixin, RelatedFieldWidgetWrapper
@@ -16,6 +17,8 @@ from django.utils.choices import flatten_choices
 
 from mcp_bridge.sources.secrets import secret_among
 
+# The name and the text of a control.
+Control: TypeAlias = tuple[str, str]
 # The value of a field that its user leaves as it is.
 SHOWN: Final = object()
 
@@ -29,7 +32,7 @@ def inner(widget: Any) -> Any:
     return widget.widget if isinstance(widget, RelatedFieldWidgetWrapper) else widget
 
 
-def sent(bound: BoundField, value: Any = SHOWN) -> Iterator[tuple[str, str]]:
+def sent(bound: BoundField, value: Any = SHOWN) -> Iterator[Control]:
     """Yield the names and texts that a browser sends for a field, with a value entered in it."""
     field, name = bound.field, bound.html_name
     widget = inner(field.widget)
@@ -39,17 +42,17 @@ def sent(bound: BoundField, value: Any = SHOWN) -> Iterator[tuple[str, str]]:
         yield from controls(widget, name, bound.value())
     elif value is None and isinstance(widget, forms.ClearableFileInput):
         yield widget.clear_checkbox_name(name), "on"
-    elif value is None and isinstance(widget, forms.Select):
+    elif value is None and isinstance(widget, forms.Select) and not widget.allow_multiple_selected:
         # Never the first option, which a browser would send.
         yield name, ""
     else:
-        yield from controls(widget, name, field.prepare_value(value))
+        yield from controls(widget, name, field.prepare_value(value), typed=True)
     if field.show_hidden_initial:
         old = field.prepare_value(bound.initial)
         yield from controls(field.hidden_widget(), bound.html_initial_name, old)
 
 
-def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
+def controls(wrapped: Any, name: str, value: Any, typed: bool = False) -> Iterator[Control]:
     """Yield the names and texts that a browser sends for a widget. Raises UnknownWidget."""
     widget: Any = inner(wrapped)
     if widget.attrs.get("disabled"):
@@ -61,7 +64,7 @@ def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
         for suffix, part, each in parts:
             # As for the page.
             part.is_localized |= widget.is_localized
-            yield from controls(part, name + suffix, each)
+            yield from controls(part, name + suffix, each, typed)
     elif isinstance(widget, forms.CheckboxInput):
         if widget.check_test(value):
             yield name, widget.format_value(value) or "on"
@@ -77,6 +80,9 @@ def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
             options = [each for _, group, _ in part["optgroups"] for each in group]
             selected = [each for each in options if each["selected"]] or options[:1]
             yield part["name"], str(selected[0]["value"])
+    elif typed and isinstance(value, time | datetime) and not getattr(widget, "format", None):
+        # The page's format may lack seconds, which a person can type.
+        yield name, str(value)
     elif isinstance(widget, Input | forms.Textarea):
         hides = isinstance(widget, forms.PasswordInput) and not widget.render_value
         shown = None if hides else widget.format_value(value)
@@ -87,7 +93,7 @@ def controls(wrapped: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
         )
 
 
-def _choices(widget: Any, name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _choices(widget: Any, name: str, value: Any) -> Iterator[Control]:
     found = widget.format_value(value)
     chosen = [found] if isinstance(found, str) else [str(each) for each in found]
     if widget.allow_multiple_selected:

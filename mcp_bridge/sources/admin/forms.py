@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
+from keyword import iskeyword
 from typing import Any, Final
 
 from django.contrib.admin.helpers import AdminForm, InlineAdminFormSet
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.forms import FileField
 from django.forms.boundfield import BoundField
@@ -20,7 +24,7 @@ from mcp_bridge.sources.admin.controls import is_settable, is_shown, sent
 from mcp_bridge.sources.admin.values import column, named, plain, text_of
 
 # Names of arguments that are not fields: a field of the same name gets another.
-RESERVED: Final = frozenset({"id", "version"})
+RESERVED: Final = frozenset({"id", "version", "mcp_context"})
 # The names of a row's arguments beside its fields.
 _OF_ROWS: Final = frozenset({"id", "DELETE"})
 # The bytes of a part's digest, in a whole number of characters of base64.
@@ -31,7 +35,7 @@ Place = tuple[str | int, ...]
 
 def argument(name: str, reserved: Iterable[str] = RESERVED) -> str:
     """Return the name of a field's or an inline's argument."""
-    return f"field_{name}" if name in reserved else name.replace("-", "_")
+    return f"field_{name}" if name in reserved or iskeyword(name) else name.replace("-", "_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,16 @@ class Shown:
             for name, each in named(self.read_only).items()
             if is_shown(name, self.form.fields.get(name))
         }
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """The parts that may change, by name: controls, and stored values that are read-only."""
+        row = self.form.instance
+        stored = {each.name: each for each in (*row._meta.concrete_fields, *row._meta.many_to_many)}
+        fixed = {
+            it: str(stored[it].value_from_object(row)) for it in self.read_only if it in stored
+        }
+        return {**{name: _part(each) for name, each in self.fields.items()}, **fixed}
 
     @property
     def hidden_keys(self) -> Iterator[BoundField]:
@@ -118,27 +132,20 @@ class Form:
 
     def with_texts(self, name: str, value: Any) -> Any:
         """Return the value of an argument, with the texts of rows that it refers to."""
-        bound = next((it for it in self.shown.settable.values() if argument(it.name) == name), None)
-        rows = getattr(bound and bound.field, "queryset", None)
-        if rows is None or value in (None, []):
-            return value
-        keys = value if isinstance(value, list) else [value]
-        lookup = f"{bound.field.to_field_name or 'pk'}__in"  # type: ignore[union-attr]
-        found = [plain(row) for row in rows.filter(**{lookup: keys})]
-        return found if isinstance(value, list) else next(iter(found), value)
+        for bound in self.shown.settable.values():
+            if argument(bound.name) == name and hasattr(bound.field, "queryset") and value:
+                # A value that is not a choice stays as it is sent.
+                with suppress(ValidationError, OverflowError):
+                    return plain(bound.field.clean(value))
+        return value
 
     @property
     def _parts(self) -> dict[str, object]:
         """The parts of the page that may change, by name; computed values may differ each time."""
-        meta, row = self.admin.opts, self.shown.form.instance
-        stored = {each.name for each in meta.concrete_fields}
-        parts: dict[str, object] = {name: _part(each) for name, each in self.shown.fields.items()}
-        read_only = [it for it in self.shown.read_only if it in stored]
-        parts |= {name: str(getattr(row, meta.get_field(name).attname)) for name in read_only}
+        parts = self.shown.parts
         for name, inline in self.inlines.items():
             rows = self.rows(name)[: inline.formset.initial_form_count()]
-            fields = [each for row in rows for each in row.fields.values()]
-            parts[name] = [_part(each) for each in fields]
+            parts[name] = [[row.form.instance.pk, *row.parts.values()] for row in rows]
         return parts
 
     @property
@@ -209,36 +216,34 @@ class Filled:
         formset, shown = inline.formset, self.form.rows(name)
         count = formset.initial_form_count()
         known = {str(each.form.instance.pk): each for each in shown[:count]}
-        by_row: dict[str, tuple[int, Mapping[str, Any]]] = {}
-        new: list[tuple[int, Mapping[str, Any]]] = []
+        by_row: dict[str, tuple[Place, Mapping[str, Any]]] = {}
+        new: list[tuple[Place, Mapping[str, Any]]] = []
+        absent: tuple[Place, Mapping[str, Any]] = ((name,), {})
         for number, row in enumerate(given):
-            key = row.get("id")
+            key, place = row.get("id"), (name, number)
             if key is None:
-                new.append((number, row))
+                new.append((place, row))
             elif str(key) not in known or str(key) in by_row:
                 why = "is sent twice" if str(key) in by_row else "is not a row of this page"
-                self._refuse((name, number, "id"), f"{why}; send ids that get returns, each once")
+                self._refuse((*place, "id"), f"{why}; send ids that get returns, each once")
             else:
-                by_row[str(key)] = number, row
+                by_row[str(key)] = place, row
         for key, each in known.items():
-            self._fill_row(each, *by_row.get(key, (None, {})), name=name)
+            self._fill_row(each, *by_row.get(key, absent))
         blank = shown[count : formset.total_form_count()]
         template = shown[-1] if inline.has_add_permission else None
         room = max(formset.max_num - count, 0)
-        for number, _values in new if template is None else new[room:]:
-            most = (
-                f"does not fit: at most {formset.max_num} rows" if template else "cannot be added"
-            )
-            self._refuse((name, number), f"{most} on this page for the user of this call")
+        for excess, _values in new if template is None else new[room:]:
+            why = f"does not fit: at most {formset.max_num} rows" if template else "cannot be added"
+            self._refuse(excess, f"{why} on this page for the user of this call")
         new = [] if template is None else new[:room]
-        placed: list[tuple[int | None, Mapping[str, Any]]] = [*new[: len(blank)]]
-        placed += [(None, {})] * (len(blank) - len(placed))
-        for each, (place, row) in zip(blank, placed, strict=True):
-            self._fill_row(each, place, row, name=name)
+        pairs: Any = zip_longest(blank, new[: len(blank)], fillvalue=absent)
+        for each, placed in pairs:
+            self._fill_row(each, *placed)
         rest = new[len(blank) :]
-        for index, (number, values) in enumerate(rest, count + len(blank)):
+        for index, placed in enumerate(rest, count + len(blank)):
             texts, files = len(self.texts), len(self.files)
-            self._fill_row(template, number, values, name=name, index=index)
+            self._fill_row(template, *placed, index)
             self.texts[texts:] = [(_numbered(it, index), each) for it, each in self.texts[texts:]]
             self.files[files:] = [(_numbered(it, index), each) for it, each in self.files[files:]]
         management = formset.management_form
@@ -248,17 +253,8 @@ class Filled:
         total = str(count + len(blank) + len(rest))
         self.texts.append((management["TOTAL_FORMS"].html_name, total))
 
-    def _fill_row(
-        self,
-        shown: Any,
-        number: int | None,
-        values: Mapping[str, Any],
-        *,
-        name: str,
-        index: int | None = None,
-    ) -> None:
-        """Add one row of an inline; ``number`` is its place in the arguments, if it is there."""
-        place: Place = (name,) if number is None else (name, number)
+    def _fill_row(self, shown: Any, place: Place, values: Any, index: int | None = None) -> None:
+        """Add one row of an inline; a blank row has the place of the inline in the arguments."""
         prefix = shown.form.prefix
         self._places[prefix if index is None else _numbered(prefix, index)] = place
         own = {it: value for it, value in values.items() if it not in _OF_ROWS}

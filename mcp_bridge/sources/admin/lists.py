@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from django.contrib.admin import ModelAdmin, SimpleListFilter, filters
 from django.contrib.admin.utils import get_fields_from_path
 from django.core.exceptions import FieldDoesNotExist
 from django.db import connections, router
 from django.db.models import DateField, DateTimeField
+from django.db.models.constants import LOOKUP_SEP
 from pydantic import Field as Described
 
 from mcp_bridge.schemas.django import hints
@@ -27,8 +26,7 @@ from mcp_bridge.sources.secrets import secret_among
 RESERVED: Final = frozenset({"search", "order", "page"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filter:
+class Filter(NamedTuple):
     """A filter of a list: the parameter of its URL, and the hint and description of its values."""
 
     parameter: str
@@ -56,7 +54,7 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
                 texts = hints.describe([simple.title], choices)
                 hint = Literal[tuple(value for value, _ in choices)] if choices else str
                 name = str(simple.parameter_name)
-                found[name] = Filter(parameter=name, hint=hint, text=texts or "")
+                found[name] = Filter(name, hint, texts or "")
             continue
         path, kind = each if isinstance(each, list | tuple) else (each, None)
         if not secret_among([path]):
@@ -66,7 +64,7 @@ def list_filters(admin: ModelAdmin[Any], finders: Finders) -> dict[str, Filter]:
             hint = Annotated[int, Described(ge=least, le=most)]
             text = f"The {part}; the larger parts of the date are needed, too."
             name = f"{admin.date_hierarchy}__{part}"
-            found[name] = Filter(parameter=name, hint=hint, text=text)
+            found[name] = Filter(name, hint, text)
     return {argument(name, RESERVED): each for name, each in found.items()}
 
 
@@ -87,42 +85,30 @@ def _of_field(path: str, field: Any, kind: Any, finders: Finders) -> dict[str, F
     """Return the filters of a field, as Django's filter of that field names them."""
     label = str(getattr(field, "verbose_name", path))
     if kind is not None and issubclass(kind, filters.EmptyFieldListFilter):
-        name = f"{path}__isempty"
-        return {name: Filter(parameter=name, hint=bool, text=f"Whether {label} is empty.")}
-    made: dict[str, tuple[str, TypeHint, str]] = {}
+        text = f"Whether {label} is empty."
+        return {f"{path}__isempty": Filter(f"{path}__isempty", bool, text)}
+    made: dict[str, Filter] = {}
     if field.remote_field is not None:
         target = field.target_field if hasattr(field, "target_field") else field.model._meta.pk
-        text = id_text(field.related_model, finders)
-        made[path] = f"{path}__{target.name}__exact", _strict(id_hint(field.related_model)), text
+        text, hint = id_text(field.related_model, finders), id_hint(field.related_model)
+        # For the page, a text that is not a number is an error.
+        hint = int if hint == int | str else hint
+        made[path] = Filter(f"{path}__{target.name}__exact", hint, text)
     elif field.get_internal_type() == "BooleanField":
-        made[path] = f"{path}__exact", bool, label
+        made[path] = Filter(f"{path}__exact", bool, label)
     elif field.flatchoices:
-        choices = [each for each in field.flatchoices if each[0] not in ("", None)]
+        choices = [each for each in field.flatchoices if each[0] is not None]
         text = hints.describe([label], choices) or ""
-        made[path] = f"{path}__exact", Literal[tuple(value for value, _ in choices)], text
+        made[path] = Filter(f"{path}__exact", Literal[tuple(value for value, _ in choices)], text)
     elif isinstance(field, DateField):
         hint = DATETIME if isinstance(field, DateTimeField) else datetime.date
-        made[f"{path}__gte"] = f"{path}__gte", hint, f"{label}: at or after this."
-        made[f"{path}__lt"] = f"{path}__lt", hint, f"{label}: before this."
+        made[f"{path}__gte"] = Filter(f"{path}__gte", hint, f"{label}: at or after this.")
+        made[f"{path}__lt"] = Filter(f"{path}__lt", hint, f"{label}: before this.")
     else:
-        made[path] = path, str, label
-    if field.null and (field.remote_field is not None or isinstance(field, DateField)):
-        made[f"{path}__isnull"] = f"{path}__isnull", bool, f"Whether there is no {label}."
-    return {
-        name: Filter(parameter=known, hint=hint, text=text)
-        for name, (known, hint, text) in made.items()
-    }
-
-
-def _strict(hint: TypeHint) -> TypeHint:
-    """Return the hint of an id that a list filters by: a text that is not a number is an error."""
-    return int if hint == int | str else hint
-
-
-def search_fields(admin: ModelAdmin[Any], request: Any) -> list[str]:
-    """Return the fields of a list's search; none if it could be used to guess a secret."""
-    found = [str(each) for each in admin.get_search_fields(request)]
-    return [] if secret_among(found) else found
+        made[path] = Filter(path, str, label)
+    if field.null or field.many_to_many:
+        made[f"{path}__isnull"] = Filter(f"{path}__isnull", bool, f"Whether there is no {label}.")
+    return made
 
 
 def columns(admin: ModelAdmin[Any], request: Any) -> dict[str, Any]:
@@ -146,22 +132,10 @@ def sortable(admin: ModelAdmin[Any], request: Any) -> dict[str, int]:
 def _has_order(admin: ModelAdmin[Any], name: Any) -> bool:
     """Return whether a column is a field, or has an ``admin_order_field``."""
     try:
-        admin.opts.get_field(name)
-        return True
+        # A generic foreign key does not have one.
+        return bool(admin.opts.get_field(name).concrete)
     except FieldDoesNotExist:
         found = name if callable(name) else getattr(admin, name, None)
         found = found or getattr(admin.model, name, None)
-        return hasattr(getattr(found, "fget", found), "admin_order_field")
-
-
-def ordering(names: Iterable[str]) -> TypeHint:
-    """Return the hint of the columns to order by, each also with "-" before it."""
-    every = [each for name in names for each in (name, f"-{name}")]
-    return list[Literal[tuple(every)]]  # type: ignore[misc]
-
-
-def query_of(filters: Mapping[str, Filter], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the query string of a list with filters."""
-    for name, each in filters.items():
-        if values.get(name) is not None:
-            yield each.parameter, each.sent(values[name])
+        is_path = found is None and LOOKUP_SEP in name
+        return is_path or hasattr(getattr(found, "fget", found), "admin_order_field")

@@ -75,14 +75,18 @@ class Page:
     def data(self, key: str) -> Mapping[str, Any]:
         """Return the template's context. Raises ToolError for another page, without ``key``."""
         self.check()
+        if not self.has(key):
+            raise ToolError("The admin answered with another page than usual, without data.")
+        data: Mapping[str, Any] = self.response.context_data
+        return data
+
+    def has(self, key: str) -> bool:
+        """Return whether ``key`` is in the template's context. Raises ToolError if refused."""
         if self.response.status_code >= 400:
             # Some views refuse with a sentence in place of a page.
             body = self.response.content.decode(errors="replace")
             raise ToolError(cut(text_of(mark_safe(body)), 300) or "The admin refuses this.")
-        data: Mapping[str, Any] | None = getattr(self.response, "context_data", None)
-        if data is None or key not in data:
-            raise ToolError("The admin answered with another page than usual, without data.")
-        return data
+        return key in (getattr(self.response, "context_data", None) or {})
 
     def check(self) -> None:
         """Raise ToolError if the view redirects, as it does for a row that is not there."""
@@ -92,7 +96,8 @@ class Page:
 
     def check_saved(self) -> None:
         """Raise ToolError if the view redirects since the row is gone, and not after saving."""
-        is_index = self.response.headers["Location"].partition("?")[0] == _path(self.admin, "index")
+        location = self.response.headers.get("Location", "").partition("?")[0]
+        is_index = location == _path(self.admin, "index")
         if is_index and {each["level"] for each in self.messages} == {"warning"}:
             self.check()
 
@@ -109,7 +114,7 @@ class Page:
     @property
     def added(self) -> Any:
         """The primary key of the added row, to whose change page the view redirects, or None."""
-        admin, found = row_at(self.response.headers["Location"])
+        admin, found = row_at(self.response.headers.get("Location", ""))
         is_own = admin is self.admin and found is not None
         return self.admin.opts.pk.to_python(found) if is_own else None
 

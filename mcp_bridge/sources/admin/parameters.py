@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
 from django import forms
-from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import flatten_fieldsets
 from django.utils import translation
 from django.utils.html import strip_tags
@@ -45,11 +44,6 @@ def parameter(name: str, hint: TypeHint, text: str = "", default: Any = ABSENT) 
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def row_id(model: Any, text: str) -> Any:
-    """Return the parameter ``id``."""
-    return parameter("id", id_hint(model), text, inspect.Parameter.empty)
-
-
 def id_hint(model: Any) -> TypeHint:
     """Return the hint of a primary key; whether there is such a row, the page says."""
     try:
@@ -65,16 +59,15 @@ def id_text(model: Any, finders: Finders, name: str = "id") -> str:
     return f"The {name} of the {model._meta.verbose_name}{finder and f'; {finder} finds it'}."
 
 
-def page_parameters(admin: ModelAdmin[Any], finders: Finders, *, add: bool) -> Iterator[Any]:
+def page_parameters(admin: Any, finders: Finders, row: Any, *, add: bool) -> Iterator[Any]:
     """
-    Yield a parameter for each field and inline of a model's form for a superuser.
+    Yield a parameter for each field and inline of a row's form for a superuser.
 
     Raises LeftOut if a required field is a secret, UnknownWidget, and any exception of the site's
     own code.
     """
     request = superuser_request()
-    row = None if add else admin.model()
-    form, shown = _form(admin, request, row)
+    form, shown = _form(admin, request, row, add=add)
     # A field that some users do not have cannot be required of them.
     always = _of_everyone(admin) if add else frozenset()
     for name, (hint, text, is_required) in _fields(form, shown, finders, add=add).items():
@@ -85,17 +78,17 @@ def page_parameters(admin: ModelAdmin[Any], finders: Finders, *, add: bool) -> I
         prefix = formset.get_default_prefix()
         seen[prefix] = seen.get(prefix, 0) + 1
         # As ModelAdmin numbers them.
-        own = prefix if seen[prefix] == 1 or not prefix else f"{prefix}-{seen[prefix]}"
-        hint = _rows(inline, formset, request, row, finders)
+        own = prefix if seen[prefix] == 1 and prefix else f"{prefix}-{seen[prefix]}"
+        hint = _rows(inline, formset, row, finders, add=add)
         about = str(formset.model._meta.verbose_name_plural)
         yield parameter(argument(own), hint, f"{about.capitalize()} to add{_OR_CHANGE[add]}.")
 
 
-def _form(admin: Any, request: Any, row: Any) -> tuple[Any, list[str]]:
+def _form(admin: Any, request: Any, row: Any, *, add: bool) -> tuple[Any, list[str]]:
     """Return the form of a page for the user of a request, and the fields that can be set."""
     names = flatten_fieldsets(admin.get_fieldsets(request, row))
-    kind = admin.get_form(request, row, change=row is not None, fields=names)
-    initial = admin.get_changeform_initial_data(request) if row is None else {}
+    kind = admin.get_form(request, row, change=not add, fields=names)
+    initial = admin.get_changeform_initial_data(request) if add else {}
     form = kind(initial=initial) if row is None else kind(instance=row)
     read_only = {*admin.get_readonly_fields(request, row)}
     return form, [each for each in names if each in form.fields and each not in read_only]
@@ -104,38 +97,36 @@ def _form(admin: Any, request: Any, row: Any) -> tuple[Any, list[str]]:
 def _of_everyone(admin: Any) -> frozenset[str]:
     """Return the fields that staff without permissions could set; none if that raises."""
     try:
-        return frozenset(_form(admin, superuser_request(is_superuser=False), None)[1])
+        return frozenset(_form(admin, superuser_request(is_superuser=False), None, add=True)[1])
     except Exception:
         # The site's code may need a user with a row.
         return frozenset()
 
 
-def _rows(inline: Any, formset: Any, request: Any, row: Any, finders: Finders) -> TypeHint:
+def _rows(inline: Any, formset: Any, row: Any, finders: Finders, *, add: bool) -> TypeHint:
     """Return the hint of an inline: a list of its rows, with the fields that it shows."""
-    form = formset.form()
+    request = superuser_request()
+    form = formset(instance=row).empty_form
     names = flatten_fieldsets(inline.get_fieldsets(request, row))
-    hidden = {
-        *inline.get_readonly_fields(request, row),
-        getattr(getattr(formset, "fk", None), "name", ""),
-    }
+    parent = getattr(getattr(formset, "fk", None), "name", "")
+    hidden = {*inline.get_readonly_fields(request, row), parent}
     shown = [each for each in names if each in form.fields and each not in hidden]
     found = _fields(form, shown, finders, add=False)
-    declared_fields: dict[str, tuple[TypeHint, dict[str, Any]]] = {}
-    if row is not None:
+    members: dict[str, tuple[TypeHint, dict[str, Any]]] = {}
+    if not add:
         text = "The id of an existing row; leave it out to add a row."
-        declared_fields["id"] = (
-            id_hint(formset.model) | None,
-            {"default": None, "description": text},
-        )
+        members["id"] = id_hint(formset.model) | None, {"default": None, "description": text}
     for each, (hint, text, _) in found.items():
         # Only members that were sent count, so that the default is never used.
         options = {"default_factory": lambda: None, "description": text or None}
-        declared_fields[argument(each, ("id", "DELETE"))] = hint, options
-    if row is not None and formset.can_delete:
+        members[argument(each, ("id", "DELETE"))] = hint, options
+    if not add and formset.can_delete:
         text = "Whether to delete the row."
-        declared_fields["DELETE"] = bool, {"default": False, "description": text}
-    model = hints.model_with(f"{formset.model.__name__}Row", None, declared_fields)
-    return hints.list_of(model, most=min(MOST_ROWS, formset.max_num or MOST_ROWS))
+        members["DELETE"] = bool, {"default": False, "description": text}
+    model = hints.model_with(f"{formset.model.__name__}Row", None, members)
+    # The page may show more rows than it lets add.
+    most = min(MOST_ROWS, formset.max_num or MOST_ROWS) if add else MOST_ROWS
+    return hints.list_of(model, most=most)
 
 
 def _fields(
@@ -148,33 +139,34 @@ def _fields(
         # Raises if it is not known what a browser sends of it.
         list(controls(field.widget, name, field.prepare_value(form[name].initial)))
         has_initial = form[name].initial not in (None, "", [])
-        if not is_settable(name, field):
-            if add and field.required and not has_initial and not field.disabled:
-                raise LeftOut(f"its field {name!r}, which is required, is a secret or hidden")
-            continue
+        is_required = add and field.required and not has_initial
         hint, options = _declared(type(form), name, field)
-        if hint is None:
+        if hint is None or not is_settable(name, field):
+            if is_required and not field.disabled:
+                raise LeftOut(f"its required field {name!r} is a secret, hidden, or cannot be JSON")
             continue
         # Help text about the mouse is useless to a model.
         text = strip_tags(options["description"] or "")
         text = text.replace(translation.gettext(_MOUSE), "").strip()
         if (rows := getattr(field, "queryset", None)) is not None:
             text = f"{text} {id_text(rows.model, finders, field.to_field_name or 'id')}".lstrip()
-        is_required = add and field.required and not has_initial
         found[name] = hint, text, is_required
     return found
 
 
 def _declared(kind: Any, name: str, field: Any) -> tuple[TypeHint, dict[str, Any]]:
     """Return the hint of a field; None if JSON cannot fill it, and it stays as it is."""
+    options = {"description": hints.describe([field.label, field.help_text])}
     if isinstance(field, forms.SplitDateTimeField):
-        texts = field.label, field.help_text
-        hint = DATETIME if field.required else DATETIME | None
-        return hint, {"description": hints.describe(texts)}
+        return DATETIME if field.required else DATETIME | None, options
     if isinstance(field, forms.JSONField):
-        return _JSON, {"description": hints.describe([field.label, field.help_text])}
+        return _JSON, options
+    if hasattr(field, "base_field") and hasattr(field, "delimiter"):
+        # An array of PostgreSQL; its page joins the items.
+        hint, _ = _declared(kind, name, field.base_field)
+        return hint and hints.list_of(hint), options
     try:
         return declared(kind, name, field)
     except TypeError:
-        is_text = isinstance(inner(field.widget), forms.TextInput | forms.Textarea)
-        return (str if is_text else None), {"description": hints.describe([field.label])}
+        is_text = isinstance(inner(field.widget), forms.TextInput | forms.Textarea | forms.Select)
+        return (str if is_text else None), options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from django.contrib.admin.models import ADDITION, CHANGE, DELETION
 from django.core.paginator import Paginator
@@ -18,6 +18,7 @@ from mcp_bridge.sources.admin.acts import Act, Key, as_key
 from mcp_bridge.sources.admin.pages import log_of, open_page, superuser_request
 from mcp_bridge.sources.admin.values import column, text_of
 from mcp_bridge.sources.in_process.calls import InProcessRequest
+from mcp_bridge.sources.secrets import secret_among
 
 # As on the page.
 _ENTRIES: Final = 100
@@ -74,14 +75,18 @@ class Find(Act):
         admin = self.admin
         request = superuser_request()
         self._filters = lists.list_filters(admin, self.managed.finders)
-        if found := lists.search_fields(admin, request):
+        found = [str(each) for each in admin.get_search_fields(request)]
+        # A search could be used to guess a secret.
+        if found and not secret_among(found):
             text = admin.search_help_text or f"Words to find in {', '.join(found)}."
             yield parameters.parameter("search", str, str(text))
         for name, each in self._filters.items():
             yield parameters.parameter(name, each.hint, each.text)
         if names := lists.sortable(admin, request):
             text = "The columns to order by, each with - before it for descending order."
-            yield parameters.parameter("order", lists.ordering(names), text)
+            every = tuple(each for name in names for each in (name, f"-{name}"))
+            hint = list[Literal[every]]  # type: ignore[valid-type]
+            yield parameters.parameter("order", hint, text)
         text = f"The number of the page, of {admin.list_per_page} rows."
         yield parameters.parameter("page", Annotated[int, Described(ge=1)], text, 1)
 
@@ -95,7 +100,9 @@ class Find(Act):
         **values: Any,
     ) -> Found:
         admin = self.admin
-        query = [*lists.query_of(self._filters, values)]
+        sent = {name: each for name, each in values.items() if each is not None}
+        filters = [(self._filters[name], each) for name, each in sent.items()]
+        query = [(each.parameter, each.sent(value)) for each, value in filters]
         if search:
             query.append(("q", search))
         if order:
@@ -120,13 +127,15 @@ class Find(Act):
             "count": found.result_count,
             "page": page,
             "pages": found.paginator.num_pages,
-            "rows": [self._row(each, named, has_text=has_text) for each in rows],
+            "rows": [
+                {
+                    "id": as_key(row.pk),
+                    "text": text_of(str(row)) if has_text else "",
+                    "columns": {name: column(it, row, admin) for name, it in named.items()},
+                }
+                for row in rows
+            ],
         }
-
-    def _row(self, row: Any, named: Mapping[str, Any], *, has_text: bool) -> Row:
-        text = text_of(str(row)) if has_text else ""
-        values = {name: column(each, row, self.admin) for name, each in named.items()}
-        return {"id": as_key(row.pk), "text": text, "columns": values}
 
 
 class Get(Act):

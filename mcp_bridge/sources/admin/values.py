@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import uuid
 from collections import Counter
 from collections.abc import Iterable
@@ -82,6 +83,9 @@ def text_of(value: object) -> str:
 
 def plain(value: Any) -> Any:
     """Return a value of a row as JSON: another row as key and text, a SafeString as its text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such number.
+        return str(value)
     if value is None or type(value) is str or isinstance(value, _PLAIN):
         return value
     if isinstance(value, Model):

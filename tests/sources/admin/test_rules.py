@@ -109,7 +109,7 @@ class TestSecrets:
         own_site(settings, (Section, Own))
         assert "newsroom_section_add" not in names()
         assert "newsroom_section_change" in names()
-        assert "'api_key', which is required, is a secret" in reported("mcp_bridge.W086")[0]
+        assert "its required field 'api_key' is a secret" in reported("mcp_bridge.W086")[0]
 
 
 class TestChecks:

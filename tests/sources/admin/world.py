@@ -29,11 +29,14 @@ MODELS = (Section, Author, Article, Media, Comment)
 # The permissions of a viewer and of one who may only add, beside the newsroom's own roles.
 VIEWER = ("view_section", "view_author", "view_article", "view_media", "view_comment")
 ADDER = ("add_section", "add_author", "add_article", "add_comment")
+# The admin whose acts are served.
+SITE = admin.site
 _SIGNALS = (signals.pre_save, signals.post_save, signals.pre_delete, signals.post_delete)
 
 
 def serve(settings: Any, site: admin.AdminSite | None = None, /, **options: Any) -> None:
     """Serve acts of an admin as tools, until the test ends; all of the newsroom by default."""
+    globals()["SITE"] = site or admin.site
     options = {"operations": ["newsroom.*"], **options}
     settings.MCP_BRIDGE = {"SOURCES": {"admin": {"BACKEND": BACKEND, "OPTIONS": options}}}
     route(settings, path("admin/", (site or admin.site).urls))
@@ -170,7 +173,6 @@ def complaint(client: CheckedClient, tool: str, /, **arguments: Any) -> str:
 
 def serve_site(settings: Any, site: admin.AdminSite, **options: Any) -> None:
     """Serve the acts of another AdminSite."""
-    globals()["SITE"] = site
     serve(settings, site, site=f"{__name__}.SITE", **options)
 
 
@@ -194,8 +196,6 @@ def properties(world: World, name: str) -> dict[str, Any]:
 
 def version_of(world: World, model: Any, row: Any) -> str:
     """Return the version of a row, as ``get`` returns it."""
-    module = __import__(__name__, fromlist=["SITE"])
-    site = getattr(module, "SITE", admin.site)
-    kind = (site if site.is_registered(model) else admin.site).get_model_admin(model)
+    kind = SITE.get_model_admin(model)
     context = Context(user=world.users["root"])
     return Form.of(kind, open_page(context, kind, "change", row).data("adminform")).version
