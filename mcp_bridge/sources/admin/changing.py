@@ -64,7 +64,7 @@ class Add(Act):
         # The page that follows an addition then names the row.
         texts = [*filled.texts, ("_save" if row else "_continue", "1")]
         page = open_page(context, self.admin, self.view, *row, form=texts, files=filled.files)
-        if page.has(FORM):
+        if page.has(FORM) or hasattr(page.response, "context_data"):
             raise filled.refusal(page.data(FORM))
         page.check_saved()
         saved = form.shown.form.instance.pk if row else page.added

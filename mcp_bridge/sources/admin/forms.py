@@ -136,7 +136,8 @@ class Form:
             if argument(bound.name) == name and hasattr(bound.field, "queryset") and value:
                 # A value that is not a choice stays as it is sent.
                 with suppress(ValidationError, OverflowError):
-                    return plain(bound.field.clean(value))
+                    rows = bound.field.clean(value)
+                    return [*map(plain, rows)] if isinstance(value, list) else plain(rows)
         return value
 
     @property

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import unquote as percent_decoded
 from urllib.parse import urlencode
 from uuid import UUID
@@ -77,8 +77,7 @@ class Page:
         self.check()
         if not self.has(key):
             raise ToolError("The admin answered with another page than usual, without data.")
-        data: Mapping[str, Any] = self.response.context_data
-        return data
+        return cast("Mapping[str, Any]", self.response.context_data)
 
     def has(self, key: str) -> bool:
         """Return whether ``key`` is in the template's context. Raises ToolError if refused."""

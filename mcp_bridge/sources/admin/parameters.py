@@ -141,7 +141,7 @@ def _fields(
         has_initial = form[name].initial not in (None, "", [])
         is_required = add and field.required and not has_initial
         hint, options = _declared(type(form), name, field)
-        if hint is None or not is_settable(name, field):
+        if hint is None:
             if is_required and not field.disabled:
                 raise LeftOut(f"its required field {name!r} is a secret, hidden, or cannot be JSON")
             continue
@@ -155,7 +155,9 @@ def _fields(
 
 
 def _declared(kind: Any, name: str, field: Any) -> tuple[TypeHint, dict[str, Any]]:
-    """Return the hint of a field; None if JSON cannot fill it, and it stays as it is."""
+    """Return the hint of a field; None if callers cannot set it, and it stays as it is."""
+    if not is_settable(name, field):
+        return None, {}
     options = {"description": hints.describe([field.label, field.help_text])}
     if isinstance(field, forms.SplitDateTimeField):
         return DATETIME if field.required else DATETIME | None, options

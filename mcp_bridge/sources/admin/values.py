@@ -82,9 +82,8 @@ def text_of(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a row as JSON: another row as key and text, a SafeString as its text."""
+    """Return a value as JSON: another row as key and text; infinity and HTML as their text."""
     if isinstance(value, float) and not math.isfinite(value):
-        # JSON has no such number.
         return str(value)
     if value is None or type(value) is str or isinstance(value, _PLAIN):
         return value

@@ -16,10 +16,12 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.http import HttpResponse, HttpResponseRedirect
 from django.template import Context, Template
+from django.template.response import TemplateResponse
 from django.utils.translation import override
 
+from mcp_bridge.models import PendingCall
 from testproject.newsroom.models import Article, Author, Comment, Section
-from tests.sources.admin.world import World, own_site, properties, serve, value
+from tests.sources.admin.world import World, complaint, own_site, properties, serve, value
 from tests.support.confirming import FORM
 from tests.support.serving import names
 
@@ -80,6 +82,29 @@ def test_view_that_does_not_redirect_has_saved(settings: Any, act: str) -> None:
     row = {"id": world.sport.pk} if act == "change" else {"slug": "new"}
     value(world.client("root"), f"newsroom_section_{act}", name="New", **row)
     assert Section.objects.filter(name="New").exists()
+
+
+def test_page_in_place_of_the_form_is_an_error(settings: Any) -> None:
+    class Own(admin.ModelAdmin):
+        def change_view(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            if request.method == "POST":
+                return TemplateResponse(request, "admin/base_site.html", {"sure": False})
+            return super().change_view(request, *args, **kwargs)
+
+    world = own_site(settings, (Section, Own))
+    text = complaint(world.client("root"), "newsroom_section_change", id=world.sport.pk, name="New")
+    assert "another page than usual" in text
+
+
+def test_queue_shows_all_selected_rows(settings: Any, table: Any) -> None:
+    tag = table("Tag", text=TEXT())
+    kind = table("Thing", tags=models.ManyToManyField(tag))
+    operations = {"newsroom.*": {}, "newsroom.thing.add": {"confirm": True}}
+    client = own_site(settings, (kind, None), (tag, None), operations=operations).client("root")
+    rows = tag.objects.bulk_create(tag(text=f"t{number}") for number in range(101))
+    sent = {"tags": [each.pk for each in rows]}
+    complaint(client, "newsroom_thing_add", **sent)
+    assert PendingCall.objects.get().arguments.count('"text"') == 101
 
 
 def test_order_has_what_the_page_can_sort_by(settings: Any, table: Any) -> None:
